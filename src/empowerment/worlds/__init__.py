@@ -1,0 +1,1 @@
+"""Worlds: pure dynamics with explicit chance. They know nothing of networks."""

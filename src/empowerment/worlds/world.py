@@ -1,0 +1,129 @@
+"""What every world is: pure dynamics with explicit chance, on NumPy and JAX arrays alike."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+State = Any
+"""A world's full state: an array or a named tuple of arrays, with any leading batch dimensions."""
+
+
+def namespace(*arrays: Any) -> Any:
+    """The array module (`numpy` or `jax.numpy`) that these arrays belong to.
+
+    One dynamics function then serves exact enumeration, which runs it in NumPy without compiling anything,
+    and learning, which compiles it with JAX.
+    """
+    for array in arrays:
+        if not isinstance(array, np.ndarray | np.generic | int | float):
+            return array.__array_namespace__()
+    return np
+
+
+def leaves(state: State) -> tuple[Any, ...]:
+    """The arrays of a state, in order."""
+    return state if isinstance(state, tuple) else (state,)
+
+
+def take(state: State, index: Any) -> State:
+    """Index every array of a batch of states."""
+    return type(state)(*(x[index] for x in state)) if isinstance(state, tuple) else state[index]
+
+
+def stack(states: list[State]) -> State:
+    """One batch of states from several batches."""
+    if isinstance(states[0], tuple):
+        return type(states[0])(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
+    return np.concatenate(states)
+
+
+def identify(states: State) -> np.ndarray:
+    """Whole states as sortable keys, one for each: equal keys if and only if equal states.
+
+    Booleans are packed to bits. Keys are `uint64` where everything fits into eight bytes, else raw bytes.
+    """
+    parts = [np.asarray(x) for x in leaves(states)]
+    n = len(parts[0])
+    columns = []
+    bits = [x.reshape(n, -1) for x in parts if x.dtype == bool]
+    if bits:
+        columns.append(np.packbits(np.concatenate(bits, axis=1), axis=1))
+    for x in parts:
+        if x.dtype != bool:
+            columns.append(np.ascontiguousarray(x).reshape(n, -1).view(np.uint8))
+    width = sum(c.shape[1] for c in columns)
+    keys = np.zeros((n, max(width, 8)), np.uint8)
+    np.concatenate(columns, axis=1, out=keys[:, :width])
+    return keys.view(np.uint64 if width <= 8 else f"V{width}")[:, 0]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where states lie on a plane, for pictures: grid worlds have one, and so may tables."""
+
+    shape: tuple[int, int]
+    walls: np.ndarray
+    """`bool[rows, columns]`, drawn as walls."""
+    marks: tuple[tuple[str, int, int], ...] = ()
+    """Things worth drawing on a landscape: (kind, row, column), such as ("key", 2, 2)."""
+
+
+class World(ABC):
+    """An environment with pure dynamics: `reset`, `step`, `observe`.
+
+    `step(state, action, chance)` is deterministic. `chance` is an index into `probabilities(state, action)`,
+    which has length one where nothing is random: sampling draws the index, exact enumeration visits them all.
+    Every method takes leading batch dimensions and works on NumPy and JAX arrays.
+    """
+
+    name: str
+    actions: tuple[str, ...]
+    """Names of the primitive actions."""
+    chances: int
+    """How many outcomes one action can have at most; 1 in a deterministic world."""
+    start: State
+    """The state the world starts in, without batch dimensions."""
+    layout: Layout | None = None
+
+    @property
+    def deterministic(self) -> bool:
+        return self.chances == 1
+
+    @abstractmethod
+    def step(self, state: State, action: Any, chance: Any) -> State:
+        """The next state."""
+
+    @abstractmethod
+    def probabilities(self, state: State, action: Any) -> Any:
+        """Probabilities of the outcomes of an action, `float[..., chances]`."""
+
+    @abstractmethod
+    def observe(self, state: State) -> Any:
+        """What the agent sees: pixels `uint8[..., H, W, 3]` or a vector `float32[..., n]`."""
+
+    @abstractmethod
+    def states(self) -> State:
+        """A batch of states worth a landscape: every place of the agent, the rest as at the start."""
+
+    def locate(self, states: State) -> np.ndarray:
+        """Row and column of each state on the layout, `int[n, 2]`."""
+        raise ValueError(f"world {self.name!r} has no layout; use .nats instead of .grid()")
+
+    def terminal(self, state: State) -> Any:
+        """Whether an episode ends here."""
+        first = leaves(state)[0]
+        return namespace(first).zeros(first.shape, bool)
+
+    def reset(self, key: Any) -> State:
+        """A start drawn at random from `states()` with a JAX key."""
+        import jax
+        import jax.numpy as jnp
+
+        starts = self.states()
+        pick = jax.random.randint(key, (), 0, len(leaves(starts)[0]))
+        return take(jax.tree.map(jnp.asarray, starts), pick)
+
+    def __repr__(self) -> str:
+        return f"<world {self.name!r}: {len(self.actions)} actions>"
