@@ -153,6 +153,10 @@ class GridWorld(World):
     def locate(self, states: GridState) -> np.ndarray:
         return np.stack(np.divmod(np.asarray(states.agent), self._columns), axis=-1)
 
+    def spec(self) -> dict[str, Any]:
+        rows = ["".join(row) for row in self.map.cells]
+        return {"kind": "grid", "name": self.name, "map": rows, "slip": self.slip, "bricks": self._has_bricks}
+
     def terminal(self, state: GridState) -> Any:
         return ~state.alive
 
@@ -187,9 +191,7 @@ class GridWorld(World):
             blocked = blocked | (box & self._jammed(xp, state, beyond))
             pushed = (box & ~blocked)[..., None]
             cells = xp.arange(self._cells)
-            boxes = xp.where(
-                pushed, (boxes & (cells != target[..., None])) | (cells == beyond[..., None]), boxes
-            )
+            boxes = xp.where(pushed, (boxes & (cells != target[..., None])) | (cells == beyond[..., None]), boxes)
         agent = xp.where(blocked, state.agent, target)
         return state._replace(agent=agent, doors=doors, boxes=boxes)
 
@@ -288,9 +290,7 @@ class GridWorld(World):
 def _neighbours(rows: int, columns: int) -> np.ndarray:
     """`int32[cells, 5]`: the cell that each move leads to; beyond the edge, the cell itself."""
     r, c = np.divmod(np.arange(rows * columns), columns)
-    out = [
-        np.clip(r + dr, 0, rows - 1) * columns + np.clip(c + dc, 0, columns - 1) for dr, dc in OFFSETS
-    ]
+    out = [np.clip(r + dr, 0, rows - 1) * columns + np.clip(c + dc, 0, columns - 1) for dr, dc in OFFSETS]
     return np.stack(out, axis=1).astype(np.int32)
 
 

@@ -80,6 +80,17 @@ def make(world: str | os.PathLike[str], **options: Any) -> World:
     return build(**options)
 
 
+def rebuild(spec: dict[str, Any] | None) -> World | None:
+    """The world that a `spec` describes, or None if only its program can make it."""
+    if spec is None:
+        return None
+    if spec.get("kind") == "grid":
+        return GridWorld(Map.parse("\n".join(spec["map"]), spec["name"]), spec["slip"], spec["bricks"])
+    if spec.get("kind") == "tree":
+        return tree(spec["depth"])
+    raise ValueError(f"world of kind {spec.get('kind')!r} is unknown to this version; update empowerment")
+
+
 def did_you_mean(word: str, known: Any) -> str:
     """A hint for a misspelt name, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)

@@ -21,6 +21,7 @@ class TableWorld(World):
         places: np.ndarray | None = None,
         terminals: np.ndarray | None = None,
         shown: np.ndarray | None = None,
+        spec: dict[str, Any] | None = None,
     ):
         self.successors, self.odds, self.name = successors.astype(np.int32), odds, name
         self.size, n, self.chances = successors.shape
@@ -28,6 +29,7 @@ class TableWorld(World):
         self.start = np.int32(start)
         self.layout, self._places = layout, places
         self._terminals = np.zeros(self.size, bool) if terminals is None else terminals
+        self._spec = spec
         self._shown = np.arange(self.size, dtype=np.int32) if shown is None else shown.astype(np.int32)
 
     def step(self, state: Any, action: Any, chance: Any) -> Any:
@@ -42,6 +44,9 @@ class TableWorld(World):
 
     def states(self) -> np.ndarray:
         return self._shown
+
+    def spec(self) -> dict[str, Any] | None:
+        return self._spec
 
     def terminal(self, state: Any) -> Any:
         return namespace(state).asarray(self._terminals)[state]
@@ -105,4 +110,5 @@ def tree(depth: int = 5) -> TableWorld:
         ("up", "down"),
         layout=layout,
         places=places,
+        spec={"kind": "tree", "depth": depth},
     )

@@ -116,6 +116,10 @@ class World(ABC):
         first = leaves(state)[0]
         return namespace(first).zeros(first.shape, bool)
 
+    def spec(self) -> dict[str, Any] | None:
+        """What `rebuild` needs to make this world again, as JSON; None where only its program can."""
+        return None
+
     def reset(self, key: Any) -> State:
         """A start drawn at random from `states()` with a JAX key."""
         import jax

@@ -1,0 +1,50 @@
+"""Empowerment: how many distinguishable futures an agent can bring about.
+
+The public face and nothing else. What needs JAX is imported on first use, so that importing the package is quick
+and starts no device.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+from .capacity import Capacity, blahut_arimoto, capacity
+from .exact import exact
+from .landscape import Comparison, Landscape, compare
+from .worlds.registration import register as _register
+from .worlds.registry import make, worlds
+from .worlds.table import from_transitions
+from .worlds.third_party import from_gymnasium
+
+if TYPE_CHECKING:
+    pass
+
+_LAZY: dict[str, str] = {}
+
+__all__ = [
+    "Capacity",
+    "Comparison",
+    "Landscape",
+    "__version__",
+    "blahut_arimoto",
+    "capacity",
+    "compare",
+    "exact",
+    "from_gymnasium",
+    "from_transitions",
+    "make",
+    "worlds",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'empowerment' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+_register()

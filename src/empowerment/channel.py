@@ -1,0 +1,155 @@
+"""The K-step channel p(s'|a, s) of a world: composed step by step, equal rows merged, unreachable ends absent.
+
+The dense tensor of all states, sequences and ends never exists. States within reach are numbered as they are
+found (`explore`), and distributions over them are pushed forwards as sparse rows, one action at a time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .reach import Table, each, explore
+from .worlds.world import State, World, take
+
+LARGEST_CHANNEL = 2**27
+"""Entries that the rows of one state's channel may take: 1 GiB."""
+BLOCK = 2**22
+"""Entries of the rows of several starts that are composed together."""
+UNIT = 1e-14
+"""Rows are merged where every entry rounds to the same multiple of this, a hundred times float64's rounding."""
+
+Sparse = Any
+"""A `scipy.sparse.csr_array`, whose published types are too narrow for what it returns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """What K actions do from one state: rows are sequences with equal rows merged, columns are end states."""
+
+    matrix: np.ndarray
+    """`float64[rows, ends]`: p(s'|a, s)"""
+    sequences: np.ndarray
+    """`int64[rows, K]`: one sequence for each row"""
+    multiplicities: np.ndarray
+    """`float64[rows]`: how many of the N^K sequences have this row; a source over rows divides evenly among them"""
+    ends: np.ndarray
+    """`int64[ends]`: numbers of the end states in the table"""
+    slack: float
+    """total variation between a row and any row merged into it, at most"""
+
+
+def channel(world: World, state: State, horizon: int) -> tuple[Channel, State]:
+    """The channel from one state (without batch dimension), and its end states as a batch."""
+    table = explore(world, take(each(state, np.asarray), None), horizon, keep=True)
+    result = next(channels(table, horizon))
+    return result, take(table.states, result.ends)
+
+
+def channels(table: Table, horizon: int) -> Iterator[Channel]:
+    """The channel from every start of the table, in order."""
+    n = len(table.starts)
+    rows = sparse.csr_array((np.ones(n), table.starts, np.arange(n + 1, dtype=np.int32)), shape=(n, table.size))
+    start = _Rows(rows, np.arange(n), np.zeros((n, 0), np.int64), np.ones(n), 0.0)
+    return _composed(start, _steps(table), horizon)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of the channels of several starts, after some steps."""
+
+    rows: Sparse
+    owners: np.ndarray
+    """`int64[rows]`: the start that each row belongs to, in ascending order"""
+    sequences: np.ndarray
+    multiplicities: np.ndarray
+    slack: float
+
+    def pick(self, which: Any) -> "_Rows":
+        return _Rows(
+            self.rows[which], self.owners[which], self.sequences[which], self.multiplicities[which], self.slack
+        )
+
+
+def _steps(table: Table) -> list[Sparse]:
+    """The one-step channel of each action, as sparse matrices; ends lead nowhere."""
+    m, actions, chances = table.successors.shape
+    odds = np.ones(table.successors.shape) if table.odds is None else table.odds
+    indptr = np.concatenate([np.arange(0, m * chances + 1, chances), np.full(table.size - m, m * chances)])
+    steps = []
+    for a in range(actions):
+        parts = (odds[:, a].ravel(), table.successors[:, a].ravel(), indptr.astype(np.int32))
+        step = sparse.csr_array(parts, shape=(table.size, table.size))
+        step.sum_duplicates()
+        step.eliminate_zeros()
+        steps.append(step)
+    return steps
+
+
+def _composed(block: _Rows, steps: list[Sparse], left: int) -> Iterator[Channel]:
+    """Take the steps that are left, in halves where the block has grown too large for the memory."""
+    while left:
+        entries, several = block.rows.nnz * len(steps), block.owners[0] != block.owners[-1]
+        if entries > BLOCK and several:
+            middle = np.searchsorted(block.owners, (block.owners[0] + block.owners[-1] + 1) // 2)
+            for half in (slice(0, middle), slice(middle, None)):
+                yield from _composed(block.pick(half), steps, left)
+            return
+        if entries > LARGEST_CHANNEL:
+            raise ValueError(
+                f"the channel of a state is too large to enumerate: {block.rows.shape[0]:,} different sequences with "
+                f"{block.rows.nnz:,} entries, {left} steps before the end; give a smaller horizon, or learn it with "
+                "emp.train"
+            )
+        block, left = _merged(_advanced(block, steps)), left - 1
+    yield from _separated(block)
+
+
+def _advanced(block: _Rows, steps: list[Sparse]) -> _Rows:
+    """Every row followed by every action."""
+    n, count = len(block.owners), len(steps)
+    rows = sparse.csr_array(sparse.vstack([block.rows @ step for step in steps], format="csr"))
+    actions = np.repeat(np.arange(count), n)[:, None]
+    sequences = np.concatenate([np.tile(block.sequences, (count, 1)), actions], axis=1)
+    owners, multiplicities = np.tile(block.owners, count), np.tile(block.multiplicities, count)
+    order = np.argsort(owners, kind="stable")
+    return _Rows(rows, owners, sequences, multiplicities, block.slack).pick(order)
+
+
+def _merged(block: _Rows) -> _Rows:
+    """Keep one of several equal rows.
+
+    Rows are compared by a random 64-bit sum of their entries in units of `UNIT`, then entry by entry. The rows
+    kept are true rows, so merging never raises a capacity; `slack` bounds by how much it may lower it.
+    """
+    rows = block.rows
+    rows.sort_indices()
+    codes = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64)
+    units = np.rint(rows.data / UNIT).astype(np.uint64) + np.uint64(1)
+    sums = np.add.reduceat(units * codes[rows.indices], rows.indptr[:-1])
+    sums += block.owners.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    _, first, inverse = np.unique(sums, return_index=True, return_inverse=True)
+    if len(first) == len(sums):
+        return block
+    kept = rows[first[inverse]]
+    same = np.array_equal(kept.indptr, rows.indptr) and np.array_equal(kept.indices, rows.indices)
+    distance = np.add.reduceat(np.abs(kept.data - rows.data), rows.indptr[:-1]).max() / 2 if same else 1.0
+    if distance > UNIT * rows.shape[1]:
+        return block  # two different rows with one sum: never seen, and no harm in keeping all rows
+    order = np.sort(first)
+    counts = np.bincount(first[inverse], weights=block.multiplicities, minlength=len(sums))
+    return replace(block.pick(order), multiplicities=counts[order], slack=block.slack + float(distance))
+
+
+def _separated(block: _Rows) -> Iterator[Channel]:
+    """One dense channel for each start."""
+    bounds = np.flatnonzero(np.diff(block.owners, prepend=-1, append=block.owners[-1] + 1))
+    for begin, end in pairwise(bounds):
+        part = block.pick(slice(begin, end))
+        ends, columns = np.unique(part.rows.indices, return_inverse=True)
+        matrix = np.zeros((end - begin, len(ends)))
+        matrix[np.repeat(np.arange(end - begin), np.diff(part.rows.indptr)), columns] = part.rows.data
+        yield Channel(matrix, part.sequences, part.multiplicities, ends.astype(np.int64), part.slack)

@@ -1,0 +1,1 @@
+"""Drawing: one module for each figure of the paper. No maths here."""

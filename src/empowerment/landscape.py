@@ -1,0 +1,231 @@
+"""Landscapes: empowerment at many states, with the grid they lie on, and how well two of them agree."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .worlds.grid import GridState
+from .worlds.world import Layout, State, World, identify, leaves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMAT = "empowerment landscape 1"
+LARGEST_FILE = 2**32  # bytes; a file that claims more is refused before anything is read
+MARKS = {"key": "k", "door": "d", "box": "b", "lava": "l", "goal": "G", "start": "S", "hole": "H"}
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """Empowerment at many states, in nats. `lower <= nats <= upper` is proved for exact landscapes."""
+
+    world: str
+    """name of the world"""
+    horizon: int
+    """number of actions in a sequence, K"""
+    states: State
+    """batch of n states, in the world's own form"""
+    nats: np.ndarray
+    """`float64[n]`: empowerment"""
+    lower: np.ndarray
+    """`float64[n]`: proved lower bound; NaN where nothing is proved, as in learned landscapes"""
+    upper: np.ndarray
+    """`float64[n]`: proved upper bound; NaN where nothing is proved"""
+    layout: Layout | None = None
+    """the plane that the states lie on, if the world has one"""
+    positions: np.ndarray | None = None
+    """`int64[n, 2]`: row and column of each state on the layout"""
+
+    @staticmethod
+    def of(
+        world: World,
+        horizon: int,
+        states: State,
+        nats: Any,
+        lower: Any = np.nan,
+        upper: Any = np.nan,
+    ) -> "Landscape":
+        """A landscape of this world; without `lower` and `upper` nothing is claimed to be proved."""
+        nats = np.asarray(nats, np.float64)
+        n = len(leaves(states)[0])
+        if nats.shape != (n,):
+            raise ValueError(f"nats has shape {nats.shape} for {n} states; give one number for each state")
+        bounds = (np.broadcast_to(np.asarray(b, np.float64), nats.shape).copy() for b in (lower, upper))
+        positions = None if world.layout is None else np.asarray(world.locate(states), np.int64)
+        return Landscape(world.name, horizon, states, nats, *bounds, layout=world.layout, positions=positions)
+
+    def __len__(self) -> int:
+        return len(self.nats)
+
+    @property
+    def bits(self) -> np.ndarray:
+        """Empowerment in bits."""
+        return self.nats / np.log(2)
+
+    def grid(self) -> np.ndarray:
+        """`float64[rows, columns]` in nats, NaN where no state is.
+
+        Where several states share a cell (directions of an agent, say) the cell shows the highest of them.
+        """
+        if self.layout is None or self.positions is None:
+            raise ValueError(f"world {self.world!r} has no layout; use .nats instead of .grid()")
+        picture = np.full(self.layout.shape, -np.inf)
+        np.maximum.at(picture, tuple(self.positions.T), self.nats)
+        return np.where(np.isinf(picture), np.nan, picture)
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        limits: tuple[float, float] | None = None,
+        colour_bar: bool = True,
+    ) -> "Axes":
+        """Draw the landscape: colours in nats, walls dark grey, keys, doors, boxes and lava as letters.
+
+        `limits` fixes the two ends of the colours, so that several landscapes can share them.
+        """
+        import matplotlib.pyplot as plt
+        from matplotlib.ticker import MaxNLocator
+
+        grid = self.grid()
+        if ax is None:
+            ax = plt.figure(layout="constrained").add_subplot()
+        low, high = limits if limits is not None else (None, None)
+        picture = ax.imshow(grid, cmap="viridis", vmin=low, vmax=high, interpolation="nearest")
+        assert self.layout is not None  # grid() has refused a world without one
+        _draw_walls(ax, self.layout)
+        ax.set(xlabel="column", ylabel="row")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+        if colour_bar:
+            ax.figure.colorbar(picture, cax=ax.inset_axes((1.04, 0, 0.05, 1)), label="empowerment (nats)")
+        return ax
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a safetensors file: arrays, and a header of text; reading it back runs no code."""
+        from safetensors.numpy import save_file
+
+        parts = {f"state.{i}": np.asarray(x) for i, x in enumerate(leaves(self.states))}
+        arrays = {"nats": self.nats, "lower": self.lower, "upper": self.upper, **parts}
+        header: dict[str, Any] = {
+            "format": FORMAT,
+            "world": self.world,
+            "horizon": self.horizon,
+            "state": type(self.states).__name__ if isinstance(self.states, tuple) else "array",
+        }
+        if self.layout is not None and self.positions is not None:
+            arrays |= {"walls": self.layout.walls, "positions": self.positions}
+            header["marks"] = [list(mark) for mark in self.layout.marks]
+        arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
+        partial = Path(f"{os.fspath(path)}.partial")
+        save_file(arrays, partial, metadata={"landscape": json.dumps(header)})
+        partial.replace(path)  # a reader never meets half a file
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Landscape":
+        """Read what `save` wrote; a ValueError says what is wrong with any other file."""
+        header, arrays = _read(Path(path))
+        parts = [arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))]
+        n = len(arrays["nats"])
+        if not parts or any(len(x) != n for x in [arrays["lower"], arrays["upper"], *parts]):
+            raise ValueError(f"landscape {str(path)!r} has arrays of different lengths; it is damaged, make it anew")
+        states = GridState(*parts) if header["state"] == "GridState" else parts[0]
+        layout = positions = None
+        if "walls" in arrays:
+            walls, positions = arrays["walls"], arrays["positions"]
+            shape = (int(walls.shape[0]), int(walls.shape[1]))
+            if positions.shape != (n, 2) or (positions < 0).any() or (positions >= shape).any():
+                raise ValueError(f"landscape {str(path)!r} has states outside its walls; it is damaged, make it anew")
+            layout = Layout(shape, walls, tuple((str(k), int(r), int(c)) for k, r, c in header["marks"]))
+        values = (arrays["nats"], arrays["lower"], arrays["upper"])
+        return Landscape(header["world"], int(header["horizon"]), states, *values, layout=layout, positions=positions)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise ValueError(f"landscape {str(path)!r} does not exist; check the path")
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError(f"landscape {str(path)!r} is larger than {LARGEST_FILE // 2**30} GiB; make a smaller one")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("landscape", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise ValueError(f"file {str(path)!r} is not a landscape ({error}); give one that .save wrote") from None
+    if header.get("format") != FORMAT or not {"nats", "lower", "upper"} <= set(arrays):
+        raise ValueError(f"file {str(path)!r} is not a landscape; give one that .save wrote")
+    return header, arrays
+
+
+def _draw_walls(ax: "Axes", layout: Layout) -> None:
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patheffects import withStroke
+
+    walls = np.where(layout.walls, 1.0, np.nan)
+    ax.imshow(walls, cmap=ListedColormap(["0.25"]), vmin=0, vmax=1, interpolation="nearest")
+    for kind, row, column in layout.marks:
+        outline = [withStroke(linewidth=2, foreground="black")]
+        text = {"ha": "center", "va": "center", "fontsize": 8, "fontweight": "bold", "color": "white"}
+        ax.text(column, row, MARKS.get(kind, kind), path_effects=outline, **text)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a learned landscape agrees with the exact one; errors are in nats."""
+
+    pearson: float
+    """correlation coefficient; NaN where either landscape is constant"""
+    r2: float
+    """1 - Σ(learned - exact)² / Σ(exact - mean exact)², without rescaling; NaN where exact is constant"""
+    bias: float
+    """mean of learned - exact"""
+    max_error: float
+    """largest |learned - exact|"""
+    rms: float
+    """root mean square of learned - exact"""
+    argmax_agrees: bool
+    """exact empowerment at the learned maximum lies within 0.01 nats of the true maximum"""
+    constant: bool
+    """the exact landscape is constant, so that `pearson` and `r2` are not defined"""
+
+    def __str__(self) -> str:
+        fit = "exact landscape is constant, so R² is not defined" if self.constant else f"R² {self.r2:.4f}"
+        same = "the same maximum" if self.argmax_agrees else "another maximum"
+        return (
+            f"{fit}, Pearson {self.pearson:.4f}, bias {self.bias:+.4f}, RMS {self.rms:.4f}, "
+            f"largest error {self.max_error:.4f} nats, {same}"
+        )
+
+
+def compare(learned: Landscape, exact: Landscape) -> Comparison:
+    """Agreement of two landscapes over the same states (section 5.1 of the paper reports Pearson and R²)."""
+    if learned.horizon != exact.horizon:
+        raise ValueError(f"the landscapes have horizons {learned.horizon} and {exact.horizon}; compare at one horizon")
+    if len(learned) != len(exact):
+        raise ValueError(f"the landscapes have {len(learned)} and {len(exact)} states; compare over the same states")
+    if not np.array_equal(_keys(learned), _keys(exact)):
+        raise ValueError("the landscapes have different states; make both with the same states=, in the same order")
+    truth, error = exact.nats, learned.nats - exact.nats
+    spread = truth - truth.mean()
+    # Counts of equal size differ in their last digits only by the mean's rounding.
+    constant = bool(np.ptp(truth) < 1e-12)
+    flat = constant or bool(np.ptp(learned.nats) < 1e-12)
+    return Comparison(
+        pearson=float("nan") if flat else float(np.corrcoef(learned.nats, truth)[0, 1]),
+        r2=float("nan") if constant else float(1 - (error**2).sum() / (spread**2).sum()),
+        bias=float(error.mean()),
+        max_error=float(np.abs(error).max()),
+        rms=float(np.sqrt((error**2).mean())),
+        argmax_agrees=bool(truth[learned.nats.argmax()] >= truth.max() - 0.01),
+        constant=constant,
+    )
+
+
+def _keys(landscape: Landscape) -> np.ndarray:
+    return identify(landscape.states)

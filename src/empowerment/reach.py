@@ -1,0 +1,199 @@
+"""States within reach of some starts, numbered as they are found, and where every action leads from them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .worlds.world import State, World, identify, leaves, stack, take
+
+LARGEST_TABLE = 2**30
+"""Bytes that the states within reach and their successors may take: 3 million lava states, 15 million cells."""
+BLOCK = 2**16
+"""States stepped together, which bounds the memory of all else."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Where every action leads, from every state that matters; states are numbered as they were found."""
+
+    successors: np.ndarray
+    """`int32[m, actions, chances]`: for the m states fewer than K steps away from a start"""
+    odds: np.ndarray | None
+    """`float64[m, actions, chances]`, or None where nothing is random"""
+    starts: np.ndarray
+    """`int32[n]`: the number of each start"""
+    size: int
+    """how many states are at most K steps away; those from m on are ends only"""
+    labels: np.ndarray | None
+    """`uint64[size]`: keys of the states, or None where eight bytes do not hold a state"""
+    states: State | None
+    """batch of all `size` states, or None where `explore` was not asked to keep them"""
+
+    @property
+    def closed(self) -> bool:
+        """No state leads out of the table."""
+        return self.size == len(self.successors)
+
+
+def explore(world: World, starts: State, horizon: int, *, keep: bool = False) -> Table:
+    """Number all states at most `horizon` steps away from the starts, level by level, with their successors.
+
+    States are told apart as whole states. Outcomes of probability zero are left out. A ValueError says how many
+    states there are where they exceed `LARGEST_TABLE` bytes.
+    """
+    numbers = _Numbers()
+    known, first = numbers(identify(starts))
+    frontier, found, rows, odds = take(starts, first), [take(starts, first)], [], []
+    per_state = 8 + sum(x[:1].nbytes for x in leaves(starts)) + 12 * len(world.actions) * world.chances
+    for depth in range(horizon):
+        level = []
+        for block in _blocks(frontier):
+            outcomes, chances = _outcomes(world, block)
+            reached, first = numbers(identify(outcomes))
+            level.append(take(outcomes, first))
+            rows.append(reached.reshape(-1, len(world.actions), world.chances))
+            odds.append(chances)
+            if numbers.count * per_state > LARGEST_TABLE:
+                raise ValueError(
+                    f"world {world.name!r} is too large to enumerate: {numbers.count:,} states found after "
+                    f"{depth + 1} of {horizon} steps; give fewer states=, a smaller horizon, or learn it with emp.train"
+                )
+        frontier = stack(level)
+        if not len(leaves(frontier)[0]):
+            break
+        if keep:
+            found.append(frontier)
+    return Table(
+        successors=np.concatenate(rows),
+        odds=None if world.deterministic else np.concatenate(odds),
+        starts=known,
+        size=numbers.count,
+        labels=numbers.labels(),
+        states=stack(found) if keep else None,
+    )
+
+
+def look_alikes(table: Table, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+    """Starts whose surroundings are shifted copies of each other: one of each kind, and the kind of every start.
+
+    Two states are alike for one step if every outcome shifts their labels by the same amount with the same
+    probability, and for k + 1 steps if their successors are also alike for k steps. By induction every sequence then
+    shifts both labels alike, so their K-step channels are equal but for the names of the ends. In an open room of any
+    size all cells far from the walls are alike. Rows are compared by a random sum first and then entry by entry.
+    """
+    unique, starts = np.unique(table.starts, return_inverse=True)
+    if table.labels is None:
+        return unique, starts
+    m = len(table.successors)
+    onward = np.ascontiguousarray(table.successors.reshape(m, -1).T)
+    shifts = [table.labels[column] - table.labels[:m] for column in onward]
+    odds = [] if table.odds is None else list(table.odds.reshape(m, -1).T.copy().view(np.uint64))
+    shift = kinds = _kinds(shifts + odds)
+    for _ in range(horizon - 1):
+        if kinds.max() > m // 2:
+            return unique, starts  # too few alike to be worth more time
+        before = np.zeros(table.size, np.uint64)  # of ends that lead nowhere no more is asked
+        before[:m] = kinds
+        kinds = _kinds([shift, *(before[column] for column in onward)])
+        if kinds.max() == before.max():
+            break  # a finer division with as many kinds is the same, and stays so
+    _, first, inverse = np.unique(kinds[unique], return_index=True, return_inverse=True)
+    return unique[first], inverse[starts]
+
+
+def _kinds(columns: list[np.ndarray]) -> np.ndarray:
+    """Equal numbers, `uint64[n]`, for equal rows of these columns and different ones for different rows.
+
+    Rows are sorted by a random sum. Should rows of one sum ever differ, every row becomes a kind of its own.
+    """
+    codes = np.random.default_rng(0).integers(2**63, size=len(columns), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    sums = columns[0] * codes[0]
+    for column, code in zip(columns[1:], codes[1:], strict=True):
+        sums += column * code
+    order = np.argsort(sums)
+    ranked = sums[order]
+    new = np.concatenate([[True], ranked[1:] != ranked[:-1]])
+    kinds = np.empty(len(sums), np.uint64)
+    kinds[order] = np.cumsum(new, dtype=np.uint64) - np.uint64(1)
+    one = order[new][kinds]
+    if all(np.array_equal(column, column[one]) for column in columns):
+        return kinds
+    return np.arange(len(sums), dtype=np.uint64)
+
+
+class _Numbers:
+    """Gives each new key the next number. Short keys are looked up in a sorted array, long ones in a dictionary."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._keys, self._values = np.zeros(0, np.uint64), np.zeros(0, np.int32)
+        self._book: dict[bytes, int] = {}
+
+    def __call__(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The number of each key, `int32[n]`, and the positions where the new ones first occur, in order."""
+        before = self.count
+        if keys.dtype == np.uint64:
+            values = self._look_up(keys)
+        else:
+            book = self._book
+            values = np.array([book.setdefault(key, len(book)) for key in keys.tolist()], np.int32)
+            self.count = len(book)
+        if self.count == before:
+            return values, np.zeros(0, np.int64)
+        highest = np.maximum.accumulate(np.concatenate([[before - 1], values]))
+        return values, np.flatnonzero(values > highest[:-1])
+
+    def labels(self) -> np.ndarray | None:
+        """The short keys in the order of their numbers."""
+        if self._book:
+            return None
+        labels = np.empty_like(self._keys)
+        labels[self._values] = self._keys
+        return labels
+
+    def _look_up(self, keys: np.ndarray) -> np.ndarray:
+        if not self.count:
+            return self._learn(keys)
+        places = np.searchsorted(self._keys, keys)
+        places[places == self.count] = 0
+        values = self._values[places]
+        missing = np.flatnonzero(self._keys[places] != keys)
+        if len(missing):
+            values[missing] = self._learn(keys[missing])
+        return values
+
+    def _learn(self, keys: np.ndarray) -> np.ndarray:
+        new, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        values = np.empty(len(new), np.int32)
+        values[np.argsort(first)] = np.arange(self.count, self.count + len(new))
+        joined = np.concatenate([self._keys, new])
+        order = np.argsort(joined, kind="stable")
+        self._keys, self._values = joined[order], np.concatenate([self._values, values])[order]
+        self.count += len(new)
+        return values[inverse]
+
+
+def _blocks(states: State) -> Iterator[State]:
+    for i in range(0, len(leaves(states)[0]), BLOCK):
+        yield take(states, slice(i, i + BLOCK))
+
+
+def _outcomes(world: World, states: State) -> tuple[State, np.ndarray | None]:
+    """All outcomes of all actions in every state, as one flat batch, and their probabilities."""
+    n, actions, chances = len(leaves(states)[0]), np.arange(len(world.actions)), np.arange(world.chances)
+    after = world.step(take(states, np.s_[:, None, None]), actions[:, None], chances)
+    shape = (n, len(actions), len(chances))
+    flat = each(after, lambda x: np.asarray(x).reshape((np.prod(shape), *x.shape[3:])))
+    if world.deterministic:
+        return flat, None
+    odds = np.broadcast_to(world.probabilities(take(states, np.s_[:, None]), actions), shape)
+    # An outcome that cannot happen is replaced by the likeliest one, so that it adds no state.
+    chosen = np.where(odds > 0, chances, odds.argmax(-1, keepdims=True))
+    first = np.arange(0, chosen.size, len(chances)).reshape(*shape[:2], 1)
+    return take(flat, (first + chosen).ravel()), odds
+
+
+def each(states: State, function: Callable) -> State:
+    """Apply a function to every array of a batch of states."""
+    return type(states)(*map(function, states)) if isinstance(states, tuple) else function(states)

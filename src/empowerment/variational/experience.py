@@ -1,0 +1,139 @@
+"""Where windows (x, a_1..a_K, x') come from: agents that act in a world on the device.
+
+Many agents play in parallel. At each update every agent plays `windows` windows one after the other, so that x' of
+one is x of the next and each frame is encoded once. Agents start anew only between updates, when they have died
+or by chance: no window bridges a reset. Inside a window the dead stay dead, as in the exact channel.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, Shaped
+
+from ..channel import explore
+from ..worlds.table import TableWorld
+from ..worlds.world import State, World, leaves, take
+
+LARGEST_TABLE = 1024
+"""Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is encoded once."""
+
+
+class Batch(NamedTuple):
+    """Windows, with each distinct frame once."""
+
+    frames: Shaped[Array, "frames *shape"]
+    start: Int[Array, "n"]
+    """Which frame is x."""
+    end: Int[Array, "n"]
+    """Which frame is x'."""
+    actions: Shaped[Array, "n steps ..."]
+
+
+class Chooser(Protocol):
+    """Draws one sequence for each observation."""
+
+    def __call__(self, frames: Any, rows: Any, *, key: Any) -> Any: ...
+
+
+class Experience(NamedTuple):
+    """Agents acting in a world on the device."""
+
+    world: World
+    frames: Any
+    """All frames of a tabulated world, or None."""
+    starts: State
+    agents: int
+    windows: int
+    restart: float
+
+    def init(self, key: Key[Array, ""]) -> State:
+        """The agents' first states."""
+        return self._fresh(key)
+
+    def collect(self, agents: State, choose: Chooser, *, key: Key[Array, ""]) -> tuple[State, Batch]:
+        """Let every agent act; `choose(frames, rows, key=)` draws the sequences."""
+        key, fresh_key, restart_key = jax.random.split(key, 3)
+        again = self.world.terminal(agents) | (jax.random.uniform(restart_key, (self.agents,)) < self.restart)
+        agents = jax.tree.map(lambda a, b: jnp.where(_like(again, a), b, a), agents, self._fresh(fresh_key))
+        visited, chosen = [agents], []
+        for window_key in jax.random.split(key, self.windows):
+            choose_key, act_key = jax.random.split(window_key)
+            frames, rows = self._look(agents)
+            chosen.append(choose(frames, rows, key=choose_key))
+            agents = act(self.world, agents, chosen[-1], key=act_key)
+            visited.append(agents)
+        return agents, self._batch(visited, jnp.concatenate(chosen))
+
+    def sample_frames(self, key: Key[Array, ""]) -> Any:
+        """Observations of agents that acted at random, for the representation's centre and scale."""
+        if self.frames is not None:
+            return self.frames
+        agents, (first, later) = self._fresh(key), jax.random.split(key)
+        shape, count = (self.agents, 10), len(self.world.actions)
+        agents = act(self.world, agents, jax.random.randint(first, shape, 0, count), key=later)
+        return self.world.observe(agents)
+
+    def _fresh(self, key: Key[Array, ""]) -> State:
+        pick = jax.random.randint(key, (self.agents,), 0, len(leaves(self.starts)[0]))
+        return take(jax.tree.map(jnp.asarray, self.starts), pick)
+
+    def _look(self, agents: State) -> tuple[Any, Any]:
+        if self.frames is not None:
+            return self.frames, agents
+        return self.world.observe(agents), jnp.arange(self.agents)
+
+    def _batch(self, visited: list[State], actions: Any) -> Batch:
+        if self.frames is not None:
+            return Batch(self.frames, jnp.concatenate(visited[:-1]), jnp.concatenate(visited[1:]), actions)
+        frames = self.world.observe(jax.tree.map(lambda *x: jnp.concatenate(x), *visited))
+        rows = jnp.arange(self.agents * self.windows)
+        return Batch(frames, rows, rows + self.agents, actions)
+
+
+def experience(world: World, batch: int, windows: int, restart: float) -> Experience:
+    """The experience of `batch` windows an update; small worlds are tabulated first."""
+    table = tabulate(world, LARGEST_TABLE)
+    if table is not None:
+        small, frames, starts = table
+        return Experience(small, jnp.asarray(frames), starts, batch, 1, restart)
+    return Experience(world, None, world.states(), max(batch // windows, 1), windows, restart)
+
+
+def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
+    """The world as a table, its frames and its starts; None if more than `limit` states are within reach."""
+    starts, horizon = world.states(), 1
+    if len(leaves(starts)[0]) > limit:
+        return None
+    while True:
+        table = explore(world, starts, horizon, keep=True)
+        if table.size > limit:
+            return None
+        if table.closed:
+            break
+        horizon *= 2
+    odds = np.ones(table.successors.shape) if table.odds is None else table.odds
+    ends = np.asarray(world.terminal(table.states))
+    small = TableWorld(table.successors, odds, world.name, world.actions, terminals=ends)
+    return small, np.asarray(world.observe(table.states)), table.starts
+
+
+def act(world: World, state: State, actions: Any, *, key: Key[Array, ""]) -> State:
+    """The state after a whole sequence, with chance drawn."""
+    for k, step_key in enumerate(jax.random.split(key, actions.shape[1])):
+        chance = draw_chance(world, state, actions[:, k], key=step_key)
+        state = world.step(state, actions[:, k], chance)
+    return state
+
+
+def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""]) -> Int[Array, "n"]:
+    """An index into the probabilities of each action's outcomes."""
+    if world.deterministic:
+        return jnp.zeros(len(action), jnp.int32)
+    levels = jnp.cumsum(world.probabilities(state, action), axis=-1)[:, :-1]
+    return (jax.random.uniform(key, (len(action), 1)) > levels).sum(-1)
+
+
+def _like(mask: Any, array: Any) -> Any:
+    return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))

@@ -1,0 +1,168 @@
+"""One step of learning, as an `init` / `update` pair of pure functions (algorithm 1)."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from .experience import Batch
+from .objective import bound, decoder_loss, source_error
+from .representation import Representation, weights
+from .sequence import Categorical, Prefix, Sequence, gather
+
+Optimiser = Literal["muon", "adam", "adagrad"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that settles what is learned, but for the world and the seed."""
+
+    horizon: int = 5
+    """Number of actions in a sequence, K."""
+    beta: float = 1.0
+    """Inverse temperature of the constrained objective."""
+    updates: int = 3000
+    """Number of updates in all."""
+    warm_up: float = 0.3
+    """Share of the updates during which sequences are drawn uniformly, so that the decoder is right first."""
+    batch: int = 2048
+    """Windows an update."""
+    windows: int = 4
+    """Windows that an agent plays in a row within an update, in worlds too large to tabulate."""
+    restart: float = 0.1
+    """Probability that an agent starts anew before an update."""
+    features: int = 100
+    """Size of the state representation."""
+    hidden: int = 128
+    """Width of the two layers of decoder, source and psi."""
+    prefix: Prefix = "whole"
+    """What a step sees of the sequence before it: the whole prefix, or the previous action (as printed)."""
+    optimiser: Optimiser = "muon"
+    """Muon for matrices and Adam for the rest; or Adam; or Adagrad, as in the paper."""
+    learning_rate: float = 4e-3
+    """First learning rate; it falls linearly to zero."""
+    average: float = 0.0
+    """Decay of the running average of the weights that estimates are made with; 0 for no averaging."""
+
+
+class Psi(eqx.Module):
+    """ψ(s), a two-layer network; empowerment is ψ/β (section 3.2.2)."""
+
+    layers: tuple[Float[Array, "inputs outputs"], ...]
+    biases: tuple[Float[Array, "outputs"], ...]
+
+    def __init__(self, features: int, hidden: int, *, key: Key[Array, ""]):
+        first, second = jax.random.split(key)
+        self.layers = (weights(first, features, hidden), weights(second, hidden, hidden), jnp.zeros((hidden, 1)))
+        self.biases = (jnp.zeros(hidden), jnp.zeros(hidden), jnp.zeros(1))
+
+    def __call__(self, features: Float[Array, "n features"]) -> Float[Array, "n"]:
+        x = features
+        for matrix, bias in zip(self.layers[:-1], self.biases[:-1], strict=True):
+            x = jax.nn.relu(x @ matrix + bias[None])
+        return (x @ self.layers[-1] + self.biases[-1][None])[:, 0]
+
+
+class Model(eqx.Module):
+    """Representation λ, decoder ξ, source and psi θ."""
+
+    representation: Representation
+    decoder: Sequence
+    source: Sequence
+    psi: Psi
+
+    def __init__(self, config: Config, actions: Categorical, sample: Any, *, key: Key[Array, ""]):
+        keys = jax.random.split(key, 4)
+        sizes = (actions, config.horizon, config.features, config.hidden)
+        self.representation = Representation(sample, config.features, key=keys[0])
+        self.decoder = Sequence(*sizes, 2, config.prefix, key=keys[1])
+        self.source = Sequence(*sizes, 1, config.prefix, key=keys[2])
+        self.psi = Psi(config.features, config.hidden, key=keys[3])
+
+    def terms(self, batch: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"], Float[Array, "n"]]:
+        """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window."""
+        features = self.representation(batch.frames)
+        log_q = self.decoder.log_prob(self.decoder.context(features, batch.start, batch.end), batch.actions)
+        log_h = self.source.log_prob(self.source.context(features, batch.start), batch.actions)
+        return log_q, log_h, gather(self.psi(features)[:, None], batch.start)[:, 0]
+
+    def choose(self, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
+        """One sequence from the source for each row."""
+        return self.source.sample(self.source.context(self.representation(frames), rows), key=key)
+
+
+class State(NamedTuple):
+    """What is carried from update to update."""
+
+    model: Model
+    average: Model
+    """Running average of the weights: what estimates are made with."""
+    optimiser: Any
+    updates: Int[Array, ""]
+    """How many updates were made."""
+
+
+class Info(NamedTuple):
+    """What is only looked at."""
+
+    decoder_loss: Float[Array, ""]
+    """-E[ln q]"""
+    source_loss: Float[Array, ""]
+    """E[(β ln q - ln h - ψ)²]"""
+    bound: Float[Array, ""]
+    """Mean of the variational bound over the windows' starts, in nats (while sequences come from the source)."""
+    psi: Float[Array, ""]
+    """Mean of ψ/β over the windows' starts, in nats."""
+    gradient: Float[Array, ""]
+    """Norm of the gradient."""
+
+
+class Learner(NamedTuple):
+    """The pair of functions, for one configuration."""
+
+    config: Config
+    actions: Categorical
+
+    def init(self, sample: Any, *, key: Key[Array, ""]) -> State:
+        """`sample`: observations, for their shape and scale."""
+        model = Model(self.config, self.actions, sample, key=key)
+        return State(model, jax.tree.map(jnp.copy, model), self._optimiser().init(model), jnp.zeros((), jnp.int32))
+
+    def update(self, state: State, batch: Batch) -> tuple[State, Info]:
+        """One step on the decoder's likelihood and the source's squared error; λ gets both gradients."""
+        config = self.config
+
+        def loss(model: Model) -> tuple[Any, Info]:
+            log_q, log_h, psi = model.terms(batch)
+            parts = decoder_loss(log_q), jnp.mean(source_error(log_q, log_h, psi, config.beta) ** 2)
+            zero = jnp.zeros(())
+            info = Info(*parts, bound(log_q, log_h, config.beta).mean(), psi.mean() / config.beta, zero)
+            return sum(parts), info
+
+        (_, info), gradient = jax.value_and_grad(loss, has_aux=True)(state.model)
+        change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
+        model = optax.apply_updates(state.model, change)
+        decay = config.average
+        average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
+        new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
+        return new, info._replace(gradient=optax.global_norm(gradient))
+
+    def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
+        """Sequences to act with: uniform while the decoder warms up, then from the source."""
+        shape = (len(rows), self.config.horizon)
+        warm = state.updates < self.config.warm_up * self.config.updates
+        return jax.lax.cond(
+            warm,
+            lambda: jax.random.randint(key, shape, 0, self.actions.size),
+            lambda: state.model.choose(frames, rows, key=key),
+        )
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        rate = optax.linear_schedule(self.config.learning_rate, 0.0, self.config.updates)
+        if self.config.optimiser == "adagrad":
+            return optax.adagrad(rate)
+        return optax.adam(rate)

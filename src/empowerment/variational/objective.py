@@ -1,0 +1,36 @@
+"""The losses of section 3.2, one function each. All values are in nats."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def decoder_loss(log_q: Float[Array, "n"]) -> Float[Array, ""]:
+    """Maximum-likelihood decoder (section 3.2.1): -E[ln q(a|s', s)]."""
+    return -log_q.mean()
+
+
+def source_error(
+    log_q: Float[Array, "n"], log_h: Float[Array, "n"], psi: Float[Array, "n"], beta: float
+) -> Float[Array, "n"]:
+    """β ln q(a|s, s') - r(s, a) with r = ln h(a|s) + ψ(s), eq. betaU_approx; the decoder's value is held fixed."""
+    return beta * jax.lax.stop_gradient(log_q) - log_h - psi
+
+
+def source_loss(
+    log_q: Float[Array, "n"], log_h: Float[Array, "n"], psi: Float[Array, "n"], beta: float
+) -> Float[Array, ""]:
+    """L(h, ψ) = E[(β ln q(a|s, s') - ln h(a|s) - ψ(s))²], eq. LossHPsi."""
+    return jnp.mean(source_error(log_q, log_h, psi, beta) ** 2)
+
+
+def bound(log_q: Any, log_h: Any, beta: float) -> Any:
+    """One sample of the constrained objective, eq. constr_objective: -(1/β) ln h(a|s) + ln q(a|s', s)."""
+    return log_q - log_h / beta
+
+
+def log_normaliser(utilities: Float[Array, "n sequences"], beta: float) -> Float[Array, "n"]:
+    """(1/β) ln Z(s) with Z(s) = Σ_a exp(β u(s, a)): empowerment of the optimal source for this decoder (3.2.2)."""
+    return jax.nn.logsumexp(beta * utilities, axis=-1) / beta

@@ -1,0 +1,86 @@
+"""The state representation λ: observations to features (section 3.4, appendix D.1)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, Shaped
+
+
+def weights(key: Key[Array, ""], *shape: int, gain: float = 2.0) -> Float[Array, "..."]:
+    """Normal weights scaled for rectifiers: variance gain / inputs."""
+    return jax.random.normal(key, shape) * np.sqrt(gain / shape[-2])
+
+
+def convolve(
+    x: Float[Array, "n rows columns channels"], kernel: Float[Array, "patch filters"], size: int, stride: int
+) -> Float[Array, "n out_rows out_columns filters"]:
+    """A convolution without padding, as shifted slices and one matrix product.
+
+    On a processor this is up to twice as fast as XLA's own convolution for so few filters.
+    """
+    rows, columns = ((n - size) // stride + 1 for n in x.shape[1:3])
+    patches = jnp.concatenate(
+        [
+            x[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+            for i in range(size)
+            for j in range(size)
+        ],
+        axis=-1,
+    )
+    return patches @ kernel
+
+
+class Representation(eqx.Module):
+    """Convolutional for pixels, dense for vectors; rectified features.
+
+    Observations are centred and scaled with constants taken from first experience.
+    """
+
+    centre: Float[Array, "..."]
+    scale: Float[Array, ""]
+    kernels: tuple[Float[Array, "patch filters"], ...]
+    biases: tuple[Float[Array, "filters"], ...]
+    dense: tuple[Float[Array, "inputs outputs"], ...]
+    dense_biases: tuple[Float[Array, "outputs"], ...]
+
+    FILTERS = ((4, 1), (3, 2))
+    """Size and stride of the paper's two convolutions, of ten filters each."""
+
+    def __init__(self, sample: Shaped[Array, "n *shape"], features: int, *, key: Key[Array, ""]):
+        """`sample`: a batch of observations, for their shape, centre and scale."""
+        x = sample.astype(jnp.float32)
+        self.centre = x.mean(0)
+        self.scale = jnp.sqrt(jnp.mean((x - self.centre) ** 2)) + 1e-6
+        keys = iter(jax.random.split(key, 4))
+        if x.ndim == 4:
+            sides, channels, kernels = x.shape[1:3], x.shape[3], []
+            for size, stride in self.FILTERS:
+                kernels.append(weights(next(keys), size * size * channels, 10))
+                sides, channels = tuple((n - size) // stride + 1 for n in sides), 10
+            self.kernels = tuple(kernels)
+            inputs, widths = sides[0] * sides[1] * channels, (features,)
+        else:
+            self.kernels, inputs, widths = (), x.shape[1], (features, features)
+        self.biases = tuple(jnp.zeros(10) for _ in self.kernels)
+        sizes = (inputs, *widths)
+        self.dense = tuple(weights(next(keys), a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.dense_biases = tuple(jnp.zeros(b) for b in widths)
+
+    def __call__(self, observations: Shaped[Array, "n *shape"]) -> Float[Array, "n features"]:
+        centre, scale = jax.lax.stop_gradient((self.centre, self.scale))
+        x = (observations.astype(jnp.float32) - centre[None]) / scale
+        for kernel, bias, (size, stride) in zip(self.kernels, self.biases, self.FILTERS, strict=False):
+            x = jax.nn.relu(convolve(x, kernel, size, stride) + bias)
+        x = x.reshape(len(x), -1)
+        for matrix, bias in zip(self.dense, self.dense_biases, strict=True):
+            x = jax.nn.relu(x @ matrix + bias)
+        return x
+
+
+def smallest_side() -> int:
+    """The smallest image side that the two convolutions can take."""
+    side = 1
+    for size, stride in reversed(Representation.FILTERS):
+        side = (side - 1) * stride + size
+    return side

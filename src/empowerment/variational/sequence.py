@@ -1,0 +1,148 @@
+"""Auto-regressive distributions over action sequences: the source h(a|s) and the decoder q(a|s, s') (eq. arDistr)."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from .representation import weights
+
+Prefix = Literal["whole", "previous"]
+FEW_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of `size` primitive actions, by its logits."""
+
+    size: int
+
+    @property
+    def outputs(self) -> int:
+        return self.size
+
+    def embed(self, action: Int[Array, "..."]) -> Float[Array, "... size"]:
+        return jax.nn.one_hot(action, self.size)
+
+    def log_prob(self, logits: Float[Array, "... outputs"], action: Int[Array, "..."]) -> Float[Array, "..."]:
+        chosen = (logits * self.embed(action)).sum(-1)
+        return chosen - jax.nn.logsumexp(logits, axis=-1)
+
+    def sample(self, logits: Float[Array, "n outputs"], key: Key[Array, ""]) -> Int[Array, "n"]:
+        levels = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
+        # The last level is left out: rounding must not lead beyond the last action.
+        return (jax.random.uniform(key, (len(logits), 1)) > levels[:, :-1]).sum(-1)
+
+    def mode(self, logits: Float[Array, "n outputs"]) -> Int[Array, "n"]:
+        return logits.argmax(-1)
+
+
+class Sequence(eqx.Module):
+    """A distribution over K actions given one or more feature vectors (s; or s and s').
+
+    Step k's logits come from a two-layer rectified network f(features, prefix). Its first layer is a sum of a part
+    for the features, computed once for each distinct frame and gathered (`context`), and a part for the prefix.
+    """
+
+    inputs: tuple[Float[Array, "features hidden"], ...]
+    embedding: Float[Array, "steps size hidden"]
+    first_bias: Float[Array, "steps hidden"]
+    second: Float[Array, "hidden hidden"]
+    second_bias: Float[Array, "steps hidden"]
+    last: Float[Array, "steps hidden outputs"]
+    last_bias: Float[Array, "steps outputs"]
+    actions: Categorical = eqx.field(static=True)
+    prefix: Prefix = eqx.field(static=True)
+
+    def __init__(
+        self,
+        actions: Categorical,
+        horizon: int,
+        features: int,
+        hidden: int,
+        inputs: int,
+        prefix: Prefix = "whole",
+        *,
+        key: Key[Array, ""],
+    ):
+        keys = jax.random.split(key, inputs + 3)
+        self.actions, self.prefix = actions, prefix
+        self.inputs = tuple(weights(k, features, hidden, gain=2.0 / inputs) for k in keys[3:])
+        self.embedding = 0.5 * jax.random.normal(keys[0], (horizon, actions.size, hidden))
+        self.first_bias = 0.1 * jax.random.normal(keys[1], (horizon, hidden))
+        self.second = weights(keys[2], hidden, hidden)
+        self.second_bias = jnp.zeros((horizon, hidden))
+        # Zero: every sequence is equally likely at first.
+        self.last = jnp.zeros((horizon, hidden, actions.outputs))
+        self.last_bias = jnp.zeros((horizon, actions.outputs))
+
+    @property
+    def horizon(self) -> int:
+        return len(self.embedding)
+
+    def context(self, features: Float[Array, "frames features"], *rows: Int[Array, "n"]) -> Float[Array, "n hidden"]:
+        """The features' part of the first layer, for frames `rows[0]` (start) and `rows[1]` (end)."""
+        parts = (gather(features @ matrix, index) for matrix, index in zip(self.inputs, rows, strict=True))
+        return sum(parts)  # pyright: ignore[reportReturnType]
+
+    def outputs(self, context: Float[Array, "n hidden"], prefix: Float[Array, "n hidden"], k: int) -> Any:
+        """Parameters of step k's distribution."""
+        x = jax.nn.relu(context + prefix + self.first_bias[k][None])
+        x = jax.nn.relu(x @ self.second + self.second_bias[k][None])
+        return x @ self.last[k] + self.last_bias[k][None]
+
+    def extend(self, prefix: Float[Array, "n hidden"], action: Array, k: int) -> Float[Array, "n hidden"]:
+        """The prefix after action k: the whole of it, or this action only (the paper's equation read literally)."""
+        new = self.actions.embed(action) @ self.embedding[k]
+        return prefix + new if self.prefix == "whole" else new
+
+    def log_prob(self, context: Float[Array, "n hidden"], actions: Array) -> Float[Array, "n"]:
+        """ln p(a_1..a_K | context), eq. arDistr."""
+        prefix, total = jnp.zeros_like(context), jnp.zeros(len(context))
+        for k in range(self.horizon):
+            total = total + self.actions.log_prob(self.outputs(context, prefix, k), actions[:, k])
+            prefix = self.extend(prefix, actions[:, k], k)
+        return total
+
+    def sample(self, context: Float[Array, "n hidden"], *, key: Key[Array, ""]) -> Array:
+        """One sequence for each context."""
+        return self._draw(
+            context, lambda outputs, k: self.actions.sample(outputs, k), jax.random.split(key, self.horizon)
+        )
+
+    def mode(self, context: Float[Array, "n hidden"]) -> Array:
+        """A likely sequence for each context: the likeliest action at each step."""
+        return self._draw(context, lambda outputs, _: self.actions.mode(outputs), [None] * self.horizon)
+
+    def _draw(self, context: Float[Array, "n hidden"], choose: Any, keys: Any) -> Array:
+        prefix, actions = jnp.zeros_like(context), []
+        for k in range(self.horizon):
+            actions.append(choose(self.outputs(context, prefix, k), keys[k]))
+            prefix = self.extend(prefix, actions[-1], k)
+        return jnp.stack(actions, axis=1)
+
+
+def gather(table: Float[Array, "rows width"], index: Int[Array, "n"]) -> Float[Array, "n width"]:
+    """Rows of a table. For few rows the gradient is a matrix product: XLA's scatter runs on one core only."""
+    return _gather(table, index) if len(table) <= FEW_ROWS else table[index]
+
+
+@jax.custom_vjp
+def _gather(table: Any, index: Any) -> Any:
+    return table[index]
+
+
+def _gather_forward(table: Any, index: Any) -> Any:
+    return table[index], (index, len(table))
+
+
+def _gather_backward(saved: Any, gradient: Any) -> Any:
+    index, rows = saved
+    hits = (jnp.arange(rows)[:, None] == index[None, :]).astype(gradient.dtype)
+    return hits @ gradient, None
+
+
+_gather.defvjp(_gather_forward, _gather_backward)

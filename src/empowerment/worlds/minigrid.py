@@ -1,0 +1,193 @@
+"""MiniGrid environments as exact worlds on the host: a state is written into a private copy, stepped and read back."""
+
+import copy
+from typing import Any
+
+import numpy as np
+from minigrid.core.world_object import WorldObj
+from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel
+from minigrid.minigrid_env import MiniGridEnv
+
+from .world import Layout, World
+
+FIXED = ("wall", "floor", "goal", "lava")
+"""Objects without a state of their own, so that one instance serves everywhere."""
+X, Y, DIRECTION, CARRIED, ENDED = range(-5, 0)
+"""Places of the last five numbers of a state."""
+
+
+def is_minigrid(env: Any) -> bool:
+    return isinstance(env, MiniGridEnv)
+
+
+class _Drawn(BaseException):
+    """A random number was asked for. No `Exception`, so that an environment's own `except` does not hide it."""
+
+
+class _NoChance:
+    """Takes the place of the random generator while stepping."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise _Drawn
+
+
+class MiniGridWorld(World):
+    """States are rows `uint8[2 * cells + 5]`: the kind of object in every cell, the state of every door, the agent's
+    column, row and direction, the kind of object it carries, and whether the episode has ended. The number of steps
+    taken is no part of it.
+
+    A kind is a type, a colour and, for boxes, the kind inside. An object that the environment itself refers to (the
+    door to open, the ball to fetch) is a kind of its own; other objects that look the same are the same.
+    """
+
+    chances = 1
+
+    def __init__(self, env: MiniGridEnv, name: str):
+        if env.agent_pos is None or tuple(env.agent_pos) == (-1, -1):
+            raise ValueError(f"environment {name!r} has no grid yet; call env.reset(seed=...) first")
+        if isinstance(env, RoomGridLevel):
+            raise ValueError(
+                f"environment {name!r} follows an instruction whose progress is no part of the grid, so it cannot be "
+                "enumerated; use a MiniGrid environment outside of BabyAI"
+            )
+        self.name = name
+        self._env = _private_copy(env)
+        self._width, self._height = env.width, env.height
+        self._cells = env.width * env.height
+        self._kinds: list[Any] = []
+        own = {id(x) for x in _referred(self._env)}
+        for thing in [*self._env.grid.grid, self._env.carrying]:
+            self._learn(thing, own)
+        count = int(env.action_space.n)  # pyright: ignore[reportAttributeAccessIssue] - Discrete
+        self.actions = tuple(self._env.actions(i).name for i in range(count))
+        self.start = self._read(ended=False)
+        shape = (self._height, self._width)
+        types = [self._kinds[k - 1].type if k else "" for k in self.start[: self._cells]]
+        walls = np.array([t == "wall" for t in types]).reshape(shape)
+        marks = [(t, *divmod(i, self._width)) for i, t in enumerate(types) if t not in ("", "wall", "floor")]
+        self.layout = Layout(shape, walls, tuple(marks))
+        self._free = np.array([t in ("", "floor") or self._open(i) for i, t in enumerate(types)])
+        for action in range(len(self.actions)):
+            self._step(self.start, action)  # a random environment is refused now rather than half-way
+
+    def states(self) -> np.ndarray:
+        """Every free cell in four directions, the rest as at the start."""
+        rows, columns = np.divmod(np.flatnonzero(self._free), self._width)
+        states = np.tile(self.start, (4 * len(rows), 1))
+        states[:, X], states[:, Y] = np.repeat(columns, 4), np.repeat(rows, 4)
+        states[:, DIRECTION] = np.tile(np.arange(4), len(rows))
+        return states
+
+    def step(self, state: Any, action: Any, chance: Any) -> np.ndarray:
+        state = np.asarray(state)
+        batch = np.broadcast_shapes(state.shape[:-1], np.shape(action), np.shape(chance))
+        flat = np.broadcast_to(state, (*batch, state.shape[-1])).reshape(-1, state.shape[-1])
+        after = [self._step(s, int(a)) for s, a in zip(flat, np.broadcast_to(action, batch).flat, strict=True)]
+        return np.array(after, np.uint8).reshape(*batch, state.shape[-1])
+
+    def probabilities(self, state: Any, action: Any) -> np.ndarray:
+        return np.ones((*np.broadcast_shapes(np.shape(state)[:-1], np.shape(action)), 1))
+
+    def observe(self, state: Any) -> np.ndarray:
+        """One pixel a cell: red for the kind of object, green for doors and the agent's direction, blue for what it
+        carries. No two states look the same."""
+        state = np.asarray(state)
+        batch = state.shape[:-1]
+        flat = state.reshape(-1, state.shape[-1])
+        picture = np.zeros((len(flat), self._cells, 3), np.uint8)
+        scale = 255 // max(len(self._kinds), 1)
+        picture[..., 0] = flat[:, : self._cells] * scale
+        picture[..., 1] = 50 * flat[:, self._cells : 2 * self._cells]
+        picture[..., 2] = 40 * flat[:, ENDED, None]
+        agent = np.arange(len(flat)), flat[:, Y].astype(int) * self._width + flat[:, X]
+        picture[(*agent, 1)] = 180 + 25 * flat[:, DIRECTION]
+        picture[(*agent, 2)] = 255 - flat[:, CARRIED] * (200 // max(len(self._kinds), 1))
+        return picture.reshape(*batch, self._height, self._width, 3)
+
+    def locate(self, states: Any) -> np.ndarray:
+        return np.asarray(states)[..., [Y, X]].astype(np.int64)
+
+    def terminal(self, state: Any) -> np.ndarray:
+        return np.asarray(state)[..., ENDED] == 1
+
+    def _step(self, state: np.ndarray, action: int) -> np.ndarray:
+        if state[ENDED]:
+            return state
+        self._write(state)
+        try:
+            *_, terminated, _, _ = self._env.step(action)
+        except _Drawn:
+            raise ValueError(
+                f"environment {self.name!r} draws random numbers while stepping, with odds that it does not reveal; "
+                "it can be learned on but not enumerated"
+            ) from None
+        return self._read(bool(terminated))
+
+    def _write(self, state: np.ndarray) -> None:
+        """Put the private copy into this state."""
+        env, n = self._env, self._cells
+        env.grid.grid = [self._thing(k, d) for k, d in zip(state[:n].tolist(), state[n : 2 * n].tolist(), strict=True)]
+        env.agent_pos, env.agent_dir = (int(state[X]), int(state[Y])), int(state[DIRECTION])
+        env.carrying = self._thing(int(state[CARRIED]), 0)
+        env.step_count = 0
+
+    def _thing(self, kind: int, door: int) -> Any:
+        if kind == 0:
+            return None
+        thing = self._kinds[kind - 1]
+        if thing.type not in FIXED and not thing.referred:
+            thing = copy.copy(thing)
+        if thing.type == "door":
+            thing.is_open, thing.is_locked = door == 1, door == 3
+        return thing
+
+    def _read(self, ended: bool) -> np.ndarray:
+        """The state that the private copy is in."""
+        env = self._env
+        things: list[Any] = [*env.grid.grid, env.carrying]
+        try:
+            kinds = [0 if x is None else x.kind for x in things]
+        except AttributeError:
+            raise ValueError(
+                f"environment {self.name!r} makes new objects while stepping, so its states cannot be numbered; "
+                "it can be learned on but not enumerated"
+            ) from None
+        doors = [1 + x.encode()[2] if x is not None and x.type == "door" else 0 for x in things[:-1]]
+        x, y = env.agent_pos
+        return np.array([*kinds[:-1], *doors, x, y, env.agent_dir, kinds[-1], ended], np.uint8)
+
+    def _learn(self, thing: Any, own: set[int]) -> int:
+        """Mark an object, and what is inside it, with the number of its kind; 0 is nothing."""
+        if thing is None:
+            return 0
+        inside = self._learn(thing.contains, own)
+        thing.referred = id(thing) in own
+        thing.look = (thing.type, thing.color, inside)
+        alike = (i for i, k in enumerate(self._kinds) if k.look == thing.look and not (k.referred or thing.referred))
+        number = next(alike, len(self._kinds))
+        if number == len(self._kinds):
+            self._kinds.append(thing)
+        thing.kind = number + 1
+        return thing.kind
+
+    def _open(self, cell: int) -> bool:
+        return self.start[self._cells + cell] == 1
+
+
+def _private_copy(env: MiniGridEnv) -> MiniGridEnv:
+    """A copy that shares nothing with the user's environment, neither draws nor observes, and has no chance."""
+    twin = copy.copy(env)
+    windows = {"window": None, "clock": None, "render_mode": None}
+    memo: dict[int, Any] = {}
+    twin.__dict__ = {k: copy.deepcopy(v, memo) for k, v in env.__dict__.items() if k not in windows}
+    twin.__dict__.update(windows, _np_random=_NoChance(), gen_obs=dict)
+    return twin
+
+
+def _referred(env: MiniGridEnv) -> list[WorldObj]:
+    """Objects that the environment's own attributes refer to."""
+    found = []
+    for name, value in vars(env).items():
+        if name not in ("grid", "carrying"):
+            found += [x for x in (value if isinstance(value, list | tuple) else [value]) if isinstance(x, WorldObj)]
+    return found

@@ -1,0 +1,74 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from empowerment import __version__, worlds
+from empowerment.cli import main
+
+
+def run(capsys, *args):
+    """Exit code, standard output and standard error of one command."""
+    try:
+        main(list(args))
+        code = 0
+    except SystemExit as stop:
+        code = stop.code or 0
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_version_and_help(capsys):
+    assert run(capsys, "--version")[1].strip() == __version__
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert "exact" in out
+    assert "empowerment exact two-rooms" in run(capsys, "exact", "--help")[1]
+
+
+def test_worlds_are_listed_and_drawn(capsys, tmp_path):
+    assert all(name in run(capsys, "worlds")[1] for name in worlds())
+    code, out, _ = run(capsys, "worlds", "--out", str(tmp_path / "pictures"), "--json")
+    assert code == 0
+    assert set(json.loads(out)) == set(worlds())
+    assert {p.stem for p in (tmp_path / "pictures").glob("*.png")} == set(worlds())
+
+
+def test_exact_prints_one_json_object(capsys, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("#####\n#a..#\n#####\n")
+    code, out, _ = run(capsys, "exact", str(path), "--horizon", "1", "--out", str(tmp_path / "out"), "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert result["states"] == 3
+    assert result["argmax"] == [1, 2]
+    assert result["max"] == pytest.approx(1.0986122886681098)
+    assert list((tmp_path / "out").glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["exact", "two-room"], ["'two-room'", "did you mean 'two-rooms'?"]),
+        (["exact", "two-rooms", "--slip", "1.5"], ["slip=1.5"]),
+        (["exact", "two-rooms", "--horizon", "0"], ["horizon", "0"]),
+        (["exact", "two-rooms", "--horizon", "2.5"], ["horizon", "2.5"]),
+        (["exact", "two-rooms", "--horizn", "2"], ["--horizn", "--help"]),
+        (["exact"], ["WORLD"]),
+        (["exakt", "two-rooms"], ["exakt"]),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_two(capsys, args, words):
+    code, out, err = run(capsys, *args)
+    assert code == 2
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+    assert all(word in err for word in words), err
+
+
+def test_import_is_quick_and_starts_no_device():
+    code = "import sys, empowerment; print('jax' in sys.modules, 'matplotlib' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == ["False", "False"]

@@ -1,0 +1,91 @@
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from empowerment.variational.representation import Representation, convolve, smallest_side
+from empowerment.variational.sequence import Categorical, Sequence, gather
+
+HORIZON, ACTIONS = 3, 4
+EVERY = jnp.array(list(itertools.product(range(ACTIONS), repeat=HORIZON)))
+
+
+def model(prefix="whole", inputs=2):
+    keys = jax.random.split(jax.random.key(0))
+    new = Sequence(Categorical(ACTIONS), HORIZON, 6, 16, inputs, prefix, key=keys[0])
+    noise = jax.random.normal(keys[1], new.last.shape)
+    object.__setattr__(new, "last", noise)  # away from the uniform start
+    return new
+
+
+def context(m, count=1):
+    features = jax.random.normal(jax.random.key(1), (2, 6))
+    return m.context(features, *[jnp.full(count, i) for i in range(len(m.inputs))])
+
+
+@pytest.mark.parametrize("prefix", ["whole", "previous"])
+def test_probabilities_of_all_sequences_sum_to_one(prefix):
+    m = model(prefix)
+    assert np.exp(m.log_prob(context(m, len(EVERY)), EVERY)).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_samples_come_with_their_probabilities():
+    m, n = model(), 40_000
+    drawn = np.asarray(m.sample(context(m, n), key=jax.random.key(2)))
+    code = drawn @ np.array([16, 4, 1])
+    seen = np.bincount(code, minlength=64) / n
+    expected = np.exp(m.log_prob(context(m, 64), EVERY))
+    assert (np.abs(seen - expected) < 5 * np.sqrt(expected / n) + 1e-4).all()
+
+
+def test_every_sequence_is_equally_likely_at_first():
+    m = Sequence(Categorical(ACTIONS), HORIZON, 6, 16, 1, key=jax.random.key(0))
+    assert np.allclose(m.log_prob(context(m, 64), EVERY), -HORIZON * np.log(ACTIONS))
+
+
+def test_only_the_whole_prefix_sees_the_first_action_at_the_third_step():
+    for prefix, differs in (("whole", True), ("previous", False)):
+        m = model(prefix)
+        pair = jnp.array([[0, 2, 1], [3, 2, 1]])
+        before = jnp.array([[0, 2, 0], [3, 2, 0]])
+        step = m.log_prob(context(m, 2), pair) - m.log_prob(context(m, 2), before)
+        assert (abs(step[0] - step[1]) > 1e-4) == differs
+
+
+def test_mode_takes_the_likeliest_action_at_each_step():
+    m = model()
+    best = m.mode(context(m))[0]
+    first = [np.exp(m.log_prob(context(m, 16), EVERY[i * 16 : i * 16 + 16])).sum() for i in range(4)]
+    assert best[0] == int(np.argmax(first))
+
+
+@pytest.mark.parametrize("rows", [5, 700])
+def test_gather_and_its_gradient(rows):
+    table = jax.random.normal(jax.random.key(0), (rows, 3))
+    index = jnp.array([0, 2, 2, 4])
+    assert np.array_equal(gather(table, index), table[index])
+    weights = jnp.arange(12.0).reshape(4, 3)
+    ours = jax.grad(lambda t: (gather(t, index) * weights).sum())(table)
+    assert np.allclose(ours, jax.grad(lambda t: (t[index] * weights).sum())(table))
+
+
+@pytest.mark.parametrize(("size", "stride"), [(4, 1), (3, 2)])
+def test_convolution_is_a_convolution(size, stride):
+    x = jax.random.normal(jax.random.key(0), (2, 9, 11, 3))
+    kernel = jax.random.normal(jax.random.key(1), (size * size * 3, 5))
+    theirs = jax.lax.conv_general_dilated(
+        x, kernel.reshape(size, size, 3, 5), (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    assert np.allclose(convolve(x, kernel, size, stride), theirs, atol=1e-4)
+
+
+def test_representations_of_pixels_and_vectors():
+    side = smallest_side()
+    for shape in ((7, 20, 20, 3), (7, side, side, 3), (7, 5)):
+        sample = jax.random.uniform(jax.random.key(0), shape) * 255
+        features = Representation(sample, 10, key=jax.random.key(1))(sample)
+        assert features.shape == (7, 10)
+        assert np.isfinite(features).all()
+        assert (features >= 0).all()
