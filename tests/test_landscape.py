@@ -1,4 +1,5 @@
 import json
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -71,6 +72,17 @@ def test_saved_and_loaded(tmp_path, name):
     assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
 
 
+def test_other_named_tuples_keep_their_names(tmp_path):
+    Pair = namedtuple("Pair", ["place", "speed"])
+    values = np.zeros(2)
+    land = emp.Landscape("ball", 3, Pair(np.array([1.0, 2.0]), np.zeros((2, 3))), values, values, values)
+    land.save(tmp_path / "a.safetensors")
+    back = emp.Landscape.load(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(back.states.place, [1, 2])
+    assert back.states.speed.shape == (2, 3)
+    assert back.layout is None
+
+
 def test_loading_refuses_other_files(tmp_path):
     path = tmp_path / "x.safetensors"
     with pytest.raises(ValueError, match="does not exist"):
@@ -81,7 +93,7 @@ def test_loading_refuses_other_files(tmp_path):
     save_file({"nats": np.zeros(2)}, path)
     with pytest.raises(ValueError, match="is not a landscape"):
         emp.Landscape.load(path)
-    header = {"format": FORMAT, "world": "x", "horizon": 1, "state": "array"}
+    header = {"format": FORMAT, "world": "x", "horizon": 1, "state": "array", "fields": []}
     arrays = {"nats": np.zeros(2), "lower": np.zeros(2), "upper": np.zeros(2), "state.0": np.zeros(3, np.int32)}
     save_file(arrays, path, metadata={"landscape": json.dumps(header)})
     with pytest.raises(ValueError, match="different lengths"):
@@ -90,7 +102,7 @@ def test_loading_refuses_other_files(tmp_path):
 
 def test_loading_refuses_states_outside_the_walls(tmp_path):
     path = tmp_path / "x.safetensors"
-    header = {"format": FORMAT, "world": "x", "horizon": 1, "state": "array", "marks": []}
+    header = {"format": FORMAT, "world": "x", "horizon": 1, "state": "array", "fields": [], "marks": []}
     arrays = {name: np.zeros(1) for name in ("nats", "lower", "upper")}
     arrays |= {"state.0": np.zeros(1, np.int32), "walls": np.zeros((2, 2), bool), "positions": np.array([[0, 2]])}
     save_file(arrays, path, metadata={"landscape": json.dumps(header)})
@@ -104,7 +116,7 @@ def test_plot_labels_its_colours_and_marks():
     assert ax.child_axes[0].get_ylabel() == "empowerment (nats)"
     assert {text.get_text() for text in ax.texts} == {"k", "d"}
     assert ax.images[0].get_cmap().name == "viridis"
-    fixed = land.plot(limits=(0, 9), colour_bar=False)
+    fixed = land.plot(limits=(0.0, 9.0), colour_bar=False)
     assert fixed.images[0].get_clim() == (0, 9)
     assert not fixed.child_axes
 

@@ -17,13 +17,19 @@ from .worlds.table import from_transitions
 from .worlds.third_party import from_gymnasium
 
 if TYPE_CHECKING:
-    pass
+    from .variational.estimator import Estimator
+    from .variational.training import load, train
 
-_LAZY: dict[str, str] = {}
+_LAZY = {
+    "Estimator": ".variational.estimator",
+    "load": ".variational.training",
+    "train": ".variational.training",
+}
 
 __all__ = [
     "Capacity",
     "Comparison",
+    "Estimator",
     "Landscape",
     "__version__",
     "blahut_arimoto",
@@ -32,7 +38,9 @@ __all__ = [
     "exact",
     "from_gymnasium",
     "from_transitions",
+    "load",
     "make",
+    "train",
     "worlds",
 ]
 

@@ -74,25 +74,22 @@ class _Rows:
         )
 
 
-def _steps(table: Table) -> list[Sparse]:
-    """The one-step channel of each action, as sparse matrices; ends lead nowhere."""
+def _steps(table: Table) -> Sparse:
+    """`float64[size, actions * size]`: the one-step channels of all actions, side by side; ends lead nowhere."""
     m, actions, chances = table.successors.shape
     odds = np.ones(table.successors.shape) if table.odds is None else table.odds
-    indptr = np.concatenate([np.arange(0, m * chances + 1, chances), np.full(table.size - m, m * chances)])
-    steps = []
-    for a in range(actions):
-        parts = (odds[:, a].ravel(), table.successors[:, a].ravel(), indptr.astype(np.int32))
-        step = sparse.csr_array(parts, shape=(table.size, table.size))
-        step.sum_duplicates()
-        step.eliminate_zeros()
-        steps.append(step)
+    columns = table.successors + table.size * np.arange(actions)[:, None]
+    pointers = np.minimum(np.arange(table.size + 1), m) * (actions * chances)
+    steps = sparse.csr_array((odds.ravel(), columns.ravel(), pointers), shape=(table.size, actions * table.size))
+    steps.sum_duplicates()
+    steps.eliminate_zeros()
     return steps
 
 
-def _composed(block: _Rows, steps: list[Sparse], left: int) -> Iterator[Channel]:
+def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
     """Take the steps that are left, in halves where the block has grown too large for the memory."""
     while left:
-        entries, several = block.rows.nnz * len(steps), block.owners[0] != block.owners[-1]
+        entries, several = block.rows.nnz * (steps.shape[1] // steps.shape[0]), block.owners[0] != block.owners[-1]
         if entries > BLOCK and several:
             middle = np.searchsorted(block.owners, (block.owners[0] + block.owners[-1] + 1) // 2)
             for half in (slice(0, middle), slice(middle, None)):
@@ -108,15 +105,23 @@ def _composed(block: _Rows, steps: list[Sparse], left: int) -> Iterator[Channel]
     yield from _separated(block)
 
 
-def _advanced(block: _Rows, steps: list[Sparse]) -> _Rows:
-    """Every row followed by every action."""
-    n, count = len(block.owners), len(steps)
-    rows = sparse.csr_array(sparse.vstack([block.rows @ step for step in steps], format="csr"))
-    actions = np.repeat(np.arange(count), n)[:, None]
-    sequences = np.concatenate([np.tile(block.sequences, (count, 1)), actions], axis=1)
-    owners, multiplicities = np.tile(block.owners, count), np.tile(block.multiplicities, count)
-    order = np.argsort(owners, kind="stable")
-    return _Rows(rows, owners, sequences, multiplicities, block.slack).pick(order)
+def _advanced(block: _Rows, steps: Sparse) -> _Rows:
+    """Every row followed by every action: a product with all of them side by side, cut into rows again."""
+    after = block.rows @ steps
+    after.sort_indices()
+    n, size = block.rows.shape
+    count = steps.shape[1] // size
+    action, column = np.divmod(after.indices, size)
+    row = np.repeat(np.arange(n) * count, np.diff(after.indptr)) + action
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n * count))])
+    actions = np.tile(np.arange(count), n)[:, None]
+    return _Rows(
+        rows=sparse.csr_array((after.data, column, pointers), shape=(n * count, size)),
+        owners=np.repeat(block.owners, count),
+        sequences=np.concatenate([np.repeat(block.sequences, count, axis=0), actions], axis=1),
+        multiplicities=np.repeat(block.multiplicities, count),
+        slack=block.slack,
+    )
 
 
 def _merged(block: _Rows) -> _Rows:
@@ -126,7 +131,6 @@ def _merged(block: _Rows) -> _Rows:
     kept are true rows, so merging never raises a capacity; `slack` bounds by how much it may lower it.
     """
     rows = block.rows
-    rows.sort_indices()
     codes = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64)
     units = np.rint(rows.data / UNIT).astype(np.uint64) + np.uint64(1)
     sums = np.add.reduceat(units * codes[rows.indices], rows.indptr[:-1])
@@ -135,7 +139,12 @@ def _merged(block: _Rows) -> _Rows:
     if len(first) == len(sums):
         return block
     kept = rows[first[inverse]]
-    same = np.array_equal(kept.indptr, rows.indptr) and np.array_equal(kept.indices, rows.indices)
+    pairs = (
+        (block.owners[first[inverse]], block.owners),
+        (kept.indptr, rows.indptr),
+        (kept.indices, rows.indices),
+    )
+    same = all(np.array_equal(a, b) for a, b in pairs)
     distance = np.add.reduceat(np.abs(kept.data - rows.data), rows.indptr[:-1]).max() / 2 if same else 1.0
     if distance > UNIT * rows.shape[1]:
         return block  # two different rows with one sum: never seen, and no harm in keeping all rows
@@ -146,10 +155,13 @@ def _merged(block: _Rows) -> _Rows:
 
 def _separated(block: _Rows) -> Iterator[Channel]:
     """One dense channel for each start."""
+    rows = block.rows
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     bounds = np.flatnonzero(np.diff(block.owners, prepend=-1, append=block.owners[-1] + 1))
     for begin, end in pairwise(bounds):
-        part = block.pick(slice(begin, end))
-        ends, columns = np.unique(part.rows.indices, return_inverse=True)
+        part = slice(rows.indptr[begin], rows.indptr[end])
+        ends, columns = np.unique(rows.indices[part], return_inverse=True)
         matrix = np.zeros((end - begin, len(ends)))
-        matrix[np.repeat(np.arange(end - begin), np.diff(part.rows.indptr)), columns] = part.rows.data
-        yield Channel(matrix, part.sequences, part.multiplicities, ends.astype(np.int64), part.slack)
+        matrix[row[part] - begin, columns] = rows.data[part]
+        own = slice(begin, end)
+        yield Channel(matrix, block.sequences[own], block.multiplicities[own], ends.astype(np.int64), block.slack)

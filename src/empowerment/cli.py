@@ -1,18 +1,18 @@
-"""The command line: parses, calls the library, prints. Each command is one dataclass whose fields are its flags."""
+"""The command line: parses, calls the library, prints. Each command is a dataclass whose fields are its flags."""
 
 import contextlib
 import io
 import json
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from tyro.conf import FlagConversionOff, Positional, arg, subcommand
+from tyro.conf import Positional, arg, subcommand
 
-from . import __version__, exact, make, worlds
+from . import __version__, compare, exact, make, worlds
 
 WorldName = Annotated[str, arg(metavar="WORLD")]
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
@@ -106,7 +106,121 @@ class Exact:
         show(result, self.json, text)
 
 
-COMMANDS = {"worlds": Worlds, "exact": Exact}
+@dataclass(frozen=True)
+class Train:
+    """Learn empowerment of a world by acting in it, from what the agent sees.
+
+    Examples:
+      empowerment train two-rooms --out runs/two-rooms
+      empowerment train my_map.txt --horizon 3 --updates 1000 --out runs/mine --seed 1
+      empowerment train two-rooms --out runs/two-rooms --resume
+    """
+
+    world: Positional[WorldName]
+    """Name of a built-in world, or the path of a map (.txt)."""
+    out: Path
+    """Directory of the run."""
+    horizon: int = 5
+    """Number of actions in a sequence, K."""
+    slip: float | None = None
+    """Probability that a random move replaces the chosen action."""
+    seed: int = 0
+    """Seed of everything random."""
+    updates: int | None = None
+    """Number of updates; more is more accurate."""
+    resume: Switch = False
+    """Go on with a run that was interrupted."""
+    json: Switch = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        from .variational.training import train
+
+        world = make(self.world, **options(self.slip))
+        settings = {} if self.updates is None else {"updates": self.updates}
+        land = train(world, self.horizon, self.seed, self.out, self.resume, **settings).landscape()
+        result = {
+            "run": str(self.out),
+            "states": len(land),
+            "mean": float(land.nats.mean()),
+            "max": float(land.nats.max()),
+        }
+        text = f"{world.name}: learned empowerment has mean {result['mean']:.4f} and maximum {result['max']:.4f} nats"
+        show(result, self.json, f"{text}; see 'empowerment check {self.out}'")
+
+
+@dataclass(frozen=True)
+class Check:
+    """Compare what a run has learned with exact empowerment; exit 1 where the bound is broken.
+
+    Examples:
+      empowerment check runs/two-rooms
+      empowerment check runs/two-rooms --json
+    """
+
+    run_directory: Positional[Annotated[Path, arg(metavar="RUN")]]
+    """Directory of a run."""
+    samples: int = 1000
+    """Sequences drawn at each state for the bound."""
+    json: Switch = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        from .variational.training import load
+
+        estimator = load(self.run_directory)
+        learned = estimator.landscape()
+        truth = exact(estimator.world, estimator.config.horizon, learned.states, progress=True)
+        fit, bound = compare(learned, truth), estimator.bound(states=learned.states, samples=self.samples)
+        broken = int((bound.nats - truth.upper > 5 * bound.error + 1e-6).sum())
+        result = {
+            "run": str(self.run_directory),
+            "states": len(learned),
+            **{name: getattr(fit, name) for name in ("pearson", "r2", "bias", "max_error", "argmax_agrees")},
+            "bound_mean": float(bound.nats.mean()),
+            "bound_broken": broken,
+        }
+        held = "holds at every state" if not broken else f"is BROKEN at {broken} states"
+        text = f"{fit}\nbound {result['bound_mean']:.4f} nats on average; it {held} (five standard errors)"
+        show(result, self.json, text)
+        if broken:
+            raise SystemExit(1)
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Reproduce a figure of the paper: pictures, numbers, claims and a report; exit 1 where a claim is not shown.
+
+    Examples:
+      empowerment reproduce static --out out/static
+      empowerment reproduce all --quick
+    """
+
+    figure: Positional[Annotated[str, arg(metavar="FIGURE")]]
+    """static, or all."""
+    out: Path = Path("out")
+    """Directory for everything that is made; what is there already is not made again."""
+    seeds: int = 1
+    """Trainings of each world."""
+    quick: Switch = False
+    """Few updates: every figure, but not the final numbers."""
+    json: Switch = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        from .figures.reproduce import reproduce
+
+        if self.seeds < 1:
+            raise ValueError(f"--seeds {self.seeds} is too few; give 1 or more")
+        claims = reproduce(self.figure, self.out, self.seeds, self.quick, say)
+        lines = [f"{'shown    ' if c.shown else 'NOT shown'}  {c.claim} [{c.criterion}]" for c in claims]
+        result = {"report": str(self.out / "report.html"), "shown": sum(c.shown for c in claims), "claims": len(claims)}
+        show(result, self.json, "\n".join([*lines, f"report: {result['report']}"]))
+        if result["shown"] < result["claims"]:
+            raise SystemExit(1)
+
+
+COMMANDS = {"worlds": Worlds, "exact": Exact, "train": Train, "check": Check, "reproduce": Reproduce}
 
 
 def parse(args: list[str]) -> Any:

@@ -28,7 +28,8 @@ def count_ends(table: Table, horizon: int, progress: Progress = lambda done: Non
     """n(s) of appendix A for every start: how many states can be reached in exactly `horizon` actions."""
     starts, kinds = look_alikes(table, horizon)
     sets = sparse.csr_array(
-        (np.ones(len(starts), bool), starts, np.arange(len(starts) + 1)), shape=(len(starts), table.size)
+        (np.ones(len(starts), bool), starts, np.arange(len(starts) + 1, dtype=np.int32)),
+        shape=(len(starts), table.size),
     )
     steps = _steps(table)
     if table.closed and _bitsets_are_cheaper(sets, steps, horizon):
@@ -43,7 +44,7 @@ def _steps(table: Table) -> Sparse:
     """`bool[size, size]`: whether some action leads from one state to another; ends lead nowhere."""
     m, actions, _ = table.successors.shape
     successors = table.successors.ravel()
-    pointers = np.minimum(np.arange(table.size + 1), m) * actions
+    pointers = np.minimum(np.arange(table.size + 1, dtype=np.int32), m) * np.int32(actions)
     return sparse.csr_array((np.ones(len(successors), bool), successors, pointers), shape=(table.size, table.size))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,7 @@ class Landscape:
             "world": self.world,
             "horizon": self.horizon,
             "state": type(self.states).__name__ if isinstance(self.states, tuple) else "array",
+            "fields": list(getattr(self.states, "_fields", ())),
         }
         if self.layout is not None and self.positions is not None:
             arrays |= {"walls": self.layout.walls, "positions": self.positions}
@@ -130,12 +132,13 @@ class Landscape:
         """Read what `save` wrote; a ValueError says what is wrong with any other file."""
         header, arrays = _read(Path(path))
         parts = [arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))]
-        n = len(arrays["nats"])
-        if not parts or any(len(x) != n for x in [arrays["lower"], arrays["upper"], *parts]):
+        n = arrays["nats"].size
+        whole = [arrays[name].shape == (n,) for name in ("nats", "lower", "upper")]
+        if not all(whole) or len(parts) != max(len(header["fields"]), 1) or any(x.shape[:1] != (n,) for x in parts):
             raise ValueError(f"landscape {str(path)!r} has arrays of different lengths; it is damaged, make it anew")
-        states = GridState(*parts) if header["state"] == "GridState" else parts[0]
+        states = _states(header["state"], header["fields"], parts)
         layout = positions = None
-        if "walls" in arrays:
+        if {"walls", "positions"} <= set(arrays) and arrays["walls"].ndim == 2:
             walls, positions = arrays["walls"], arrays["positions"]
             shape = (int(walls.shape[0]), int(walls.shape[1]))
             if positions.shape != (n, 2) or (positions < 0).any() or (positions >= shape).any():
@@ -158,9 +161,19 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except (SafetensorError, json.JSONDecodeError) as error:
         raise ValueError(f"file {str(path)!r} is not a landscape ({error}); give one that .save wrote") from None
-    if header.get("format") != FORMAT or not {"nats", "lower", "upper"} <= set(arrays):
+    expected = {"world", "horizon", "state", "fields"} <= set(header) and {"nats", "lower", "upper"} <= set(arrays)
+    if header.get("format") != FORMAT or not expected:
         raise ValueError(f"file {str(path)!r} is not a landscape; give one that .save wrote")
     return header, arrays
+
+
+def _states(name: str, fields: list[str], parts: list[np.ndarray]) -> State:
+    """Arrays in the form they had: alone, or as a named tuple (a world's own type where it is a grid's)."""
+    if not fields:
+        return parts[0]
+    if tuple(fields) == GridState._fields:
+        return GridState(*parts)
+    return namedtuple(name, fields, rename=True)(*parts)
 
 
 def _draw_walls(ax: "Axes", layout: Layout) -> None:

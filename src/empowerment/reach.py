@@ -8,9 +8,11 @@ import numpy as np
 from .worlds.world import State, World, identify, leaves, stack, take
 
 LARGEST_TABLE = 2**30
-"""Bytes that the states within reach and their successors may take: 3 million lava states, 15 million cells."""
+"""Bytes that the states within reach and their successors may take: 2 million lava states, 14 million cells."""
 BLOCK = 2**16
 """States stepped together, which bounds the memory of all else."""
+SLOT_BITS = 17
+"""Slots for telling kinds of states apart, half a MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +45,12 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False) ->
     states there are where they exceed `LARGEST_TABLE` bytes.
     """
     numbers = _Numbers()
-    known, first = numbers(identify(starts))
-    frontier, found, rows, odds = take(starts, first), [take(starts, first)], [], []
-    per_state = 8 + sum(x[:1].nbytes for x in leaves(starts)) + 12 * len(world.actions) * world.chances
+    keys = identify(starts)
+    known, first = numbers(keys)
+    frontier = take(starts, first)
+    found, rows, odds = [frontier], [], []
+    per_key = 8 if keys.dtype == np.uint64 else 150  # a dictionary's entry
+    per_state = per_key + sum(x[:1].nbytes for x in leaves(starts)) + 12 * len(world.actions) * world.chances
     for depth in range(horizon):
         level = []
         for block in _blocks(frontier):
@@ -86,40 +91,55 @@ def look_alikes(table: Table, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     if table.labels is None:
         return unique, starts
     m = len(table.successors)
-    onward = np.ascontiguousarray(table.successors.reshape(m, -1).T)
+    onward = table.successors.reshape(m, -1).T.astype(np.intp, order="C")  # indexing converts other types each time
     shifts = [table.labels[column] - table.labels[:m] for column in onward]
     odds = [] if table.odds is None else list(table.odds.reshape(m, -1).T.copy().view(np.uint64))
     shift = kinds = _kinds(shifts + odds)
     for _ in range(horizon - 1):
-        if kinds.max() > m // 2:
+        if _count(kinds) > m // 2:
             return unique, starts  # too few alike to be worth more time
-        before = np.zeros(table.size, np.uint64)  # of ends that lead nowhere no more is asked
+        before = np.zeros(table.size, np.uint32)  # of ends that lead nowhere no more is asked
         before[:m] = kinds
         kinds = _kinds([shift, *(before[column] for column in onward)])
-        if kinds.max() == before.max():
-            break  # a finer division with as many kinds is the same, and stays so
+        if np.array_equal(kinds, before[:m]):
+            break  # and so for ever
     _, first, inverse = np.unique(kinds[unique], return_index=True, return_inverse=True)
     return unique[first], inverse[starts]
 
 
-def _kinds(columns: list[np.ndarray]) -> np.ndarray:
-    """Equal numbers, `uint64[n]`, for equal rows of these columns and different ones for different rows.
+def _kinds(columns: list[np.ndarray], attempt: int = 0) -> np.ndarray:
+    """For each row of these columns (`uint32` or `uint64`), the last row that is equal to it, `uint32[n]`.
 
-    Rows are sorted by a random sum. Should rows of one sum ever differ, every row becomes a kind of its own.
+    Rows that fall into one of a few slots by a random sum are compared entry by entry with the last one there; those
+    that differ from it try again with other sums, and after many attempts stand for themselves: rows of one kind are
+    equal always. Linear in time where there are few kinds.
     """
-    codes = np.random.default_rng(0).integers(2**63, size=len(columns), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    sums = columns[0] * codes[0]
-    for column, code in zip(columns[1:], codes[1:], strict=True):
-        sums += column * code
-    order = np.argsort(sums)
-    ranked = sums[order]
-    new = np.concatenate([[True], ranked[1:] != ranked[:-1]])
-    kinds = np.empty(len(sums), np.uint64)
-    kinds[order] = np.cumsum(new, dtype=np.uint64) - np.uint64(1)
-    one = order[new][kinds]
-    if all(np.array_equal(column, column[one]) for column in columns):
-        return kinds
-    return np.arange(len(sums), dtype=np.uint64)
+    n = len(columns[0])
+    if attempt == 32:
+        return np.arange(n, dtype=np.uint32)
+    codes = np.random.default_rng(attempt).integers(2**63, size=len(columns), dtype=np.uint64) | np.uint64(1)
+    sums = np.zeros(n, np.uint32)
+    for column, code in zip(columns, codes, strict=True):
+        if column.dtype == np.uint32:
+            sums += column * code.astype(np.uint32)
+        else:
+            sums += ((column * code) >> np.uint64(32)).astype(np.uint32)
+    slot = (sums >> np.uint32(32 - SLOT_BITS)).astype(np.int64)
+    slots = np.empty(2**SLOT_BITS, np.uint32)
+    slots[slot] = np.arange(n, dtype=np.uint32)
+    one = slots[slot]
+    place = one.astype(np.intp)
+    different = np.zeros(n, bool)
+    for column in columns:
+        different |= column != column[place]
+    if different.any():
+        rest = np.flatnonzero(different)
+        one[rest] = rest[_kinds([column[rest] for column in columns], attempt + 1)]
+    return one
+
+
+def _count(kinds: np.ndarray) -> int:
+    return int(np.count_nonzero(kinds == np.arange(len(kinds), dtype=np.uint32)))
 
 
 class _Numbers:
@@ -129,6 +149,8 @@ class _Numbers:
         self.count = 0
         self._keys, self._values = np.zeros(0, np.uint64), np.zeros(0, np.int32)
         self._book: dict[bytes, int] = {}
+        self._address: np.ndarray | None = None
+        self._shift = np.uint64(0)
 
     def __call__(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The number of each key, `int32[n]`, and the positions where the new ones first occur, in order."""
@@ -155,13 +177,25 @@ class _Numbers:
     def _look_up(self, keys: np.ndarray) -> np.ndarray:
         if not self.count:
             return self._learn(keys)
-        places = np.searchsorted(self._keys, keys)
-        places[places == self.count] = 0
+        places = self._places(keys)
         values = self._values[places]
         missing = np.flatnonzero(self._keys[places] != keys)
         if len(missing):
             values[missing] = self._learn(keys[missing])
         return values
+
+    def _places(self, keys: np.ndarray) -> np.ndarray:
+        """Where each key stands among the sorted ones, if it is there at all.
+
+        Keys that lie close together, as those of cells do, are found by address, several times faster.
+        """
+        if self._address is None:
+            places = np.searchsorted(self._keys, keys)
+            places[places == self.count] = 0
+            return places
+        address = (keys - self._keys[0]) >> self._shift
+        address[address >= len(self._address)] = 0
+        return self._address[address]
 
     def _learn(self, keys: np.ndarray) -> np.ndarray:
         new, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
@@ -171,7 +205,18 @@ class _Numbers:
         order = np.argsort(joined, kind="stable")
         self._keys, self._values = joined[order], np.concatenate([self._values, values])[order]
         self.count += len(new)
+        self._make_addresses()
         return values[inverse]
+
+    def _make_addresses(self) -> None:
+        """Drop the low bits in which no two keys differ; what is left is an address where it is small enough."""
+        differing = int(np.bitwise_or.reduce(self._keys ^ self._keys[0]))
+        self._shift = np.uint64(max((differing & -differing).bit_length() - 1, 0))
+        addresses = (self._keys - self._keys[0]) >> self._shift
+        self._address = None
+        if addresses[-1] < 4 * self.count + 2**10:
+            self._address = np.zeros(int(addresses[-1]) + 1, np.int64)
+            self._address[addresses] = np.arange(self.count)
 
 
 def _blocks(states: State) -> Iterator[State]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from empowerment.variational.representation import Representation, convolve, smallest_side
+from empowerment.variational.representation import Representation, convolve, padded_side
 from empowerment.variational.sequence import Categorical, Sequence, gather
 
 HORIZON, ACTIONS = 3, 4
@@ -81,11 +81,22 @@ def test_convolution_is_a_convolution(size, stride):
     assert np.allclose(convolve(x, kernel, size, stride), theirs, atol=1e-4)
 
 
-def test_representations_of_pixels_and_vectors():
-    side = smallest_side()
-    for shape in ((7, 20, 20, 3), (7, side, side, 3), (7, 5)):
-        sample = jax.random.uniform(jax.random.key(0), shape) * 255
-        features = Representation(sample, 10, key=jax.random.key(1))(sample)
-        assert features.shape == (7, 10)
-        assert np.isfinite(features).all()
-        assert (features >= 0).all()
+@pytest.mark.parametrize("shape", [(7, 20, 20, 3), (7, 4, 14, 3), (7, 11, 9, 3), (7, 1, 1, 3), (7, 5)])
+def test_representations_of_pixels_and_vectors(shape):
+    sample = jax.random.uniform(jax.random.key(0), shape) * 255
+    network = Representation(sample, 10, key=jax.random.key(1))
+    features = network(sample)
+    assert features.shape == (7, 10)
+    assert np.isfinite(features).all()
+    assert (features >= 0).all()
+    corners = sample.at[0, ..., -1:, -1:, :].add(50) if len(shape) == 4 else sample.at[0, -1].add(50)
+    assert not np.allclose(network(corners)[0], features[0]), "every pixel is seen"
+
+
+def test_images_are_padded_to_what_the_convolutions_cover():
+    for side in range(1, 30):
+        padded = padded_side(side)
+        first = padded - 4 + 1
+        assert padded >= side
+        assert first >= 3
+        assert (first - 3) % 2 == 0

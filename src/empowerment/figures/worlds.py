@@ -36,7 +36,8 @@ def _draw_grid(axes, world: GridWorld) -> None:
     axes.set_ylabel("row (cells)")
     kinds = [kind for symbol, kind in LEGEND.items() if (world.map.cells == symbol).any()]
     handles = [Patch(facecolor=np.array(COLOURS[kind]) / 255, label=kind) for kind in kinds]
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=6, fontsize=8)
+    axes.figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8)
+    axes.locator_params(integer=True)
 
 
 def _draw_table(axes, world: TableWorld) -> None:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..landscape import Landscape
-from ..worlds.world import State, World, leaves, take
-from .experience import Batch, act
+from ..worlds.world import State, World, identify, leaves, stack, take
+from .experience import Batch
 from .learner import Config, Model
 from .objective import bound, log_normaliser
 
@@ -32,6 +32,8 @@ class Estimator:
     def __init__(self, model: Model, config: Config, world: World | None = None):
         self.model, self.config, self.world = model, config, world
         self._psi = eqx.filter_jit(lambda m, x: m.psi(m.representation(x)) / config.beta)
+        self._log_terms = eqx.filter_jit(Model.terms)
+        self._choose = eqx.filter_jit(Model.choose)
 
     def __repr__(self) -> str:
         return f"<estimator of {self.world!r}, horizon {self.config.horizon}>"
@@ -50,7 +52,7 @@ class Estimator:
         """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]`."""
         frames = self._checked(np.asarray(observation)[None])
         rows = jnp.zeros(samples, jnp.int32)
-        return np.asarray(self.model.choose(jnp.asarray(frames), rows, key=jax.random.key(seed)))
+        return np.asarray(self._choose(self.model, jnp.asarray(frames), rows, key=jax.random.key(seed)))
 
     def plan(self, observation: Any, goal: Any) -> np.ndarray:
         """The decoder as a planner: a likely sequence from one observation to another, `int[K]`."""
@@ -64,47 +66,46 @@ class Estimator:
     ) -> Bound:
         """The variational bound at each state, from sequences drawn from the source and played in the world."""
         world = self._world(world)
-        states = world.states() if states is None else states
-
-        @eqx.filter_jit
-        def one(model: Model, state: Any, key: Any) -> tuple[Any, Any]:
-            choose_key, act_key = jax.random.split(key)
-            here = jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(x), (samples, *np.shape(x))), state)
-            frame = world.observe(take(here, slice(0, 1)))
-            actions = model.choose(frame, jnp.zeros(samples, jnp.int32), key=choose_key)
-            ends = world.observe(act(world, here, actions, key=act_key))
-            values = self._values(model, jnp.concatenate([frame, ends]), actions)
-            return values.mean(), values.std() / np.sqrt(samples - 1)
-
-        keys = jax.random.split(jax.random.key(seed), len(leaves(states)[0]))
-        rows = [one(self.model, take(states, i), key) for i, key in enumerate(keys)]
-        return Bound(*(np.array(column, np.float64) for column in zip(*rows, strict=True)))
-
-    def _values(self, model: Model, frames: Any, actions: Any) -> Any:
-        """Samples of the bound: frame 0 is the start, the others are the ends."""
-        rows = jnp.arange(len(actions), dtype=jnp.int32)
-        log_q, log_h, _ = model.terms(Batch(frames, jnp.zeros_like(rows), rows + 1, actions))
-        return bound(log_q, log_h, self.config.beta)
+        states, rng = world.states() if states is None else states, np.random.default_rng(seed)
+        rows = []
+        for i in range(len(leaves(states)[0])):
+            state = take(states, i)
+            actions = self.source(np.asarray(world.observe(state)), samples, seed=int(rng.integers(2**31)))
+            log_q, log_h = self._terms(world, state, actions, rng)
+            values = bound(log_q, log_h, self.config.beta)
+            rows.append((values.mean(), values.std(ddof=1) / np.sqrt(samples)))
+        return Bound(*np.array(rows).T)
 
     def log_z(self, world: World | None = None, states: State | None = None) -> np.ndarray:
         """(1/β) ln Z(s) by listing all sequences of a deterministic world: what the best source would have."""
         world = self._world(world)
-        states = world.states() if states is None else states
-        sequences = self._sequences(world)
+        states, sequences = world.states() if states is None else states, self._sequences(world)
+        return np.array(
+            [
+                log_normaliser(jnp.asarray(self._terms(world, take(states, i), sequences)[0])[None], self.config.beta)[
+                    0
+                ]
+                for i in range(len(leaves(states)[0]))
+            ],
+            np.float64,
+        )
 
-        @eqx.filter_jit
-        def one(model: Model, state: Any) -> Any:
-            here = jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(x), (len(sequences), *np.shape(x))), state)
-            frame = world.observe(take(here, slice(0, 1)))
-            ends = world.observe(act(world, here, sequences, key=jax.random.key(0)))
-            rows = jnp.arange(len(sequences), dtype=jnp.int32)
-            batch = Batch(jnp.concatenate([frame, ends]), jnp.zeros_like(rows), rows + 1, sequences)
-            return log_normaliser(model.terms(batch)[0][None], self.config.beta)[0]
+    def _terms(
+        self, world: World, state: State, actions: np.ndarray, rng: np.random.Generator | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """ln q and ln h of sequences played from one state; each distinct end is seen once."""
+        ends = play(world, state, actions, rng)
+        _, first, index = np.unique(identify(ends), return_index=True, return_inverse=True)
+        frames = np.asarray(world.observe(stack([take(ends, first), repeat(state, 1)])))
+        # Padded to few different sizes, so that few are compiled.
+        room = max(64, 1 << (len(frames) - 1).bit_length()) - len(frames)
+        frames = np.concatenate([frames, np.repeat(frames[:1], room, axis=0)])
+        start = np.full(len(actions), len(first), np.int32)
+        batch = Batch(jnp.asarray(frames), jnp.asarray(start), jnp.asarray(index, jnp.int32), jnp.asarray(actions))
+        log_q, log_h, _ = self._log_terms(self.model, batch)
+        return np.asarray(log_q, np.float64), np.asarray(log_h, np.float64)
 
-        count = len(leaves(states)[0])
-        return np.array([one(self.model, take(states, i)) for i in range(count)], np.float64)
-
-    def _sequences(self, world: World) -> Any:
+    def _sequences(self, world: World) -> np.ndarray:
         count = len(world.actions) ** self.config.horizon
         if not world.deterministic or count > MOST_SEQUENCES:
             raise ValueError(
@@ -112,7 +113,7 @@ class Estimator:
                 f"{count:,}{'' if world.deterministic else ' and chance'}; use .bound instead"
             )
         every = itertools.product(range(len(world.actions)), repeat=self.config.horizon)
-        return jnp.asarray(np.array(list(every), np.int32))
+        return np.array(list(every), np.int32)
 
     def _world(self, world: World | None) -> World:
         world = self.world if world is None else world
@@ -138,3 +139,21 @@ class Estimator:
             padding = [(0, BLOCK - len(block))] + [(0, 0)] * (block.ndim - 1)
             values.append(np.asarray(function(self.model, np.pad(block, padding)))[: len(block)])
         return np.concatenate(values).astype(np.float64) if values else np.zeros(0)
+
+
+def repeat(state: State, count: int) -> State:
+    """A batch of copies of one state."""
+    copies = [np.broadcast_to(np.asarray(x), (count, *np.shape(x))) for x in leaves(state)]
+    return type(state)(*copies) if isinstance(state, tuple) else copies[0]
+
+
+def play(world: World, state: State, actions: np.ndarray, rng: np.random.Generator | None = None) -> State:
+    """Where sequences lead from one state, in NumPy; chance is drawn with `rng`."""
+    states = repeat(state, len(actions))
+    for action in actions.T:
+        chance = np.zeros(len(actions), np.int32)
+        if not world.deterministic and rng is not None:
+            levels = np.cumsum(world.probabilities(states, action), axis=-1)[:, :-1]
+            chance = (rng.random((len(actions), 1)) > levels).sum(-1).astype(np.int32)
+        states = world.step(states, action, chance)
+    return states

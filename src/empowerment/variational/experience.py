@@ -1,8 +1,10 @@
 """Where windows (x, a_1..a_K, x') come from: agents that act in a world on the device.
 
 Many agents play in parallel. At each update every agent plays `windows` windows one after the other, so that x' of
-one is x of the next and each frame is encoded once. Agents start anew only between updates, when they have died
-or by chance: no window bridges a reset. Inside a window the dead stay dead, as in the exact channel.
+one is x of the next and each frame is encoded once. Between updates, and only then, agents are moved: the dead and
+some others start anew, and many go back to where the last windows started, the likelier the larger the error was there
+(rare places such as doorways would else be learned last). No window bridges a move. Inside a window the dead stay
+dead, as in the exact channel.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -10,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from ..channel import explore
 from ..worlds.table import TableWorld
@@ -37,6 +39,16 @@ class Chooser(Protocol):
     def __call__(self, frames: Any, rows: Any, *, key: Any) -> Any: ...
 
 
+class Agents(NamedTuple):
+    """Where the agents are, and where the last windows started."""
+
+    states: State
+    visited: State
+    """Starts of the last update's windows."""
+    errors: Float[Array, "n"]
+    """|β ln q - ln h - ψ| of those windows."""
+
+
 class Experience(NamedTuple):
     """Agents acting in a world on the device."""
 
@@ -47,24 +59,37 @@ class Experience(NamedTuple):
     agents: int
     windows: int
     restart: float
+    revisit: float
 
-    def init(self, key: Key[Array, ""]) -> State:
-        """The agents' first states."""
-        return self._fresh(key)
+    def init(self, key: Key[Array, ""]) -> Agents:
+        """The agents' first states; every start is as good as any other."""
+        states = self._fresh(key)
+        visited = jax.tree.map(lambda x: jnp.concatenate([x] * self.windows), states)
+        return Agents(states, visited, jnp.ones(self.agents * self.windows))
 
-    def collect(self, agents: State, choose: Chooser, *, key: Key[Array, ""]) -> tuple[State, Batch]:
+    def collect(self, agents: Agents, choose: Chooser, *, key: Key[Array, ""]) -> tuple[Agents, Batch]:
         """Let every agent act; `choose(frames, rows, key=)` draws the sequences."""
-        key, fresh_key, restart_key = jax.random.split(key, 3)
-        again = self.world.terminal(agents) | (jax.random.uniform(restart_key, (self.agents,)) < self.restart)
-        agents = jax.tree.map(lambda a, b: jnp.where(_like(again, a), b, a), agents, self._fresh(fresh_key))
-        visited, chosen = [agents], []
+        move_key, key = jax.random.split(key)
+        states = self._move(agents, key=move_key)
+        visited, chosen = [states], []
         for window_key in jax.random.split(key, self.windows):
             choose_key, act_key = jax.random.split(window_key)
-            frames, rows = self._look(agents)
+            frames, rows = self._look(states)
             chosen.append(choose(frames, rows, key=choose_key))
-            agents = act(self.world, agents, chosen[-1], key=act_key)
-            visited.append(agents)
-        return agents, self._batch(visited, jnp.concatenate(chosen))
+            states = act(self.world, states, chosen[-1], key=act_key)
+            visited.append(states)
+        starts = jax.tree.map(lambda *x: jnp.concatenate(x), *visited[:-1])
+        return Agents(states, starts, agents.errors), self._batch(visited, jnp.concatenate(chosen))
+
+    def _move(self, agents: Agents, *, key: Key[Array, ""]) -> State:
+        """Send some agents back to where errors were large, and the dead and some others to a new start."""
+        keys = jax.random.split(key, 4)
+        levels = jnp.cumsum(agents.errors**2)
+        draws = jax.random.uniform(keys[0], (self.agents,)) * levels[-1]
+        back = take(agents.visited, jnp.searchsorted(levels, draws).clip(0, len(levels) - 1))
+        states = _choose(jax.random.uniform(keys[1], (self.agents,)) < self.revisit, back, agents.states)
+        again = self.world.terminal(states) | (jax.random.uniform(keys[2], (self.agents,)) < self.restart)
+        return _choose(again, self._fresh(keys[3]), states)
 
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         """Observations of agents that acted at random, for the representation's centre and scale."""
@@ -92,13 +117,13 @@ class Experience(NamedTuple):
         return Batch(frames, rows, rows + self.agents, actions)
 
 
-def experience(world: World, batch: int, windows: int, restart: float) -> Experience:
+def experience(world: World, batch: int, windows: int, restart: float, revisit: float) -> Experience:
     """The experience of `batch` windows an update; small worlds are tabulated first."""
     table = tabulate(world, LARGEST_TABLE)
     if table is not None:
         small, frames, starts = table
-        return Experience(small, jnp.asarray(frames), starts, batch, 1, restart)
-    return Experience(world, None, world.states(), max(batch // windows, 1), windows, restart)
+        return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit)
+    return Experience(world, None, world.states(), max(batch // windows, 1), windows, restart, revisit)
 
 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
@@ -135,5 +160,6 @@ def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""])
     return (jax.random.uniform(key, (len(action), 1)) > levels).sum(-1)
 
 
-def _like(mask: Any, array: Any) -> Any:
-    return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
+def _choose(mask: Bool[Array, "n"], yes: State, no: State) -> State:
+    """Rows of `yes` where the mask is true, else rows of `no`."""
+    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(mask.shape + (1,) * (a.ndim - 1)), a, b), yes, no)

@@ -27,14 +27,20 @@ class Config:
     """Inverse temperature of the constrained objective."""
     updates: int = 3000
     """Number of updates in all."""
-    warm_up: float = 0.3
-    """Share of the updates during which sequences are drawn uniformly, so that the decoder is right first."""
+    warm_up: float = 0.2
+    """Share of the updates during which all sequences are drawn uniformly, so that the decoder is right first."""
+    uniform: float = 0.5
+    """Share of sequences still drawn uniformly after the warm-up; it falls linearly to zero ..."""
+    uniform_until: float = 0.7
+    """... at this share of the updates, so that the source forgets no end state while it settles."""
     batch: int = 2048
     """Windows an update."""
     windows: int = 4
     """Windows that an agent plays in a row within an update, in worlds too large to tabulate."""
     restart: float = 0.1
     """Probability that an agent starts anew before an update."""
+    revisit: float = 0.6
+    """Probability that an agent goes back to where a window with a large error started."""
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
@@ -45,6 +51,8 @@ class Config:
     """Muon for matrices and Adam for the rest; or Adam; or Adagrad, as in the paper."""
     learning_rate: float = 4e-3
     """First learning rate; it falls linearly to zero."""
+    muon_rate: float = 2e-2
+    """First learning rate of the matrices with Muon."""
     average: float = 0.0
     """Decay of the running average of the weights that estimates are made with; 0 for no averaging."""
 
@@ -119,6 +127,8 @@ class Info(NamedTuple):
     """Mean of ψ/β over the windows' starts, in nats."""
     gradient: Float[Array, ""]
     """Norm of the gradient."""
+    errors: Float[Array, "n"]
+    """|β ln q - ln h - ψ| of each window: where agents should go back to."""
 
 
 class Learner(NamedTuple):
@@ -138,10 +148,10 @@ class Learner(NamedTuple):
 
         def loss(model: Model) -> tuple[Any, Info]:
             log_q, log_h, psi = model.terms(batch)
-            parts = decoder_loss(log_q), jnp.mean(source_error(log_q, log_h, psi, config.beta) ** 2)
-            zero = jnp.zeros(())
-            info = Info(*parts, bound(log_q, log_h, config.beta).mean(), psi.mean() / config.beta, zero)
-            return sum(parts), info
+            errors = source_error(log_q, log_h, psi, config.beta)
+            parts = decoder_loss(log_q), jnp.mean(errors**2)
+            value, zero = bound(log_q, log_h, config.beta).mean(), jnp.zeros(())
+            return parts[0] + parts[1], Info(*parts, value, psi.mean() / config.beta, zero, jnp.abs(errors))
 
         (_, info), gradient = jax.value_and_grad(loss, has_aux=True)(state.model)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
@@ -152,17 +162,49 @@ class Learner(NamedTuple):
         return new, info._replace(gradient=optax.global_norm(gradient))
 
     def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
-        """Sequences to act with: uniform while the decoder warms up, then from the source."""
-        shape = (len(rows), self.config.horizon)
-        warm = state.updates < self.config.warm_up * self.config.updates
+        """Sequences to act with: from the source, but for a share of uniform ones that falls to zero."""
+        keys = jax.random.split(key, 3)
+        uniform = jax.random.randint(keys[0], (len(rows), self.config.horizon), 0, self.actions.size)
+        share = self.uniform_share(state.updates)
+        mixed = jax.random.uniform(keys[1], (len(rows), 1)) < share
         return jax.lax.cond(
-            warm,
-            lambda: jax.random.randint(key, shape, 0, self.actions.size),
-            lambda: state.model.choose(frames, rows, key=key),
+            share >= 1,
+            lambda: uniform,
+            lambda: jnp.where(mixed, uniform, state.model.choose(frames, rows, key=keys[2])),
         )
 
+    def uniform_share(self, updates: Int[Array, ""]) -> Float[Array, ""]:
+        """The share of sequences that are drawn uniformly: one, then falling linearly to zero."""
+        config = self.config
+        begin, end = config.warm_up * config.updates, config.uniform_until * config.updates
+        falling = config.uniform * (end - updates) / max(end - begin, 1.0)
+        return jnp.where(updates < begin, 1.0, jnp.maximum(falling, 0.0))
+
     def _optimiser(self) -> optax.GradientTransformation:
-        rate = optax.linear_schedule(self.config.learning_rate, 0.0, self.config.updates)
-        if self.config.optimiser == "adagrad":
+        config = self.config
+        rate = optax.linear_schedule(config.learning_rate, 0.0, config.updates)
+        if config.optimiser == "adagrad":
             return optax.adagrad(rate)
-        return optax.adam(rate)
+        if config.optimiser == "adam":
+            return optax.adam(rate)
+        matrices = optax.chain(
+            optax.contrib.scale_by_muon(weight_dimension_numbers=_axes),
+            optax.stateless(lambda change, _: jax.tree.map(_widen, change)),
+            optax.scale_by_learning_rate(optax.linear_schedule(config.muon_rate, 0.0, config.updates)),
+        )
+        return optax.multi_transform({"matrix": matrices, "other": optax.adam(rate)}, _kinds)
+
+
+def _kinds(model: Model) -> Any:
+    """Which optimiser each array gets: Muon is for matrices that mix many inputs into many outputs."""
+    return jax.tree.map(lambda x: "matrix" if x.ndim == 2 and min(x.shape) >= 10 else "other", model)
+
+
+def _axes(change: Any) -> Any:
+    return jax.tree.map(lambda _: optax.contrib.MuonDimensionNumbers(reduction_axis=0, output_axis=1), change)
+
+
+def _widen(change: Float[Array, "inputs outputs"]) -> Float[Array, "inputs outputs"]:
+    """Matrices of many inputs take larger steps, since each of their singular directions carries more."""
+    inputs, outputs = change.shape
+    return change * max(1.0, inputs / outputs) ** 0.5

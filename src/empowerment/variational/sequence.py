@@ -1,7 +1,7 @@
 """Auto-regressive distributions over action sequences: the source h(a|s) and the decoder q(a|s, s') (eq. arDistr)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -40,14 +40,26 @@ class Categorical:
         return logits.argmax(-1)
 
 
+class Context(NamedTuple):
+    """The frames' part of a sequence model, for n windows."""
+
+    first: Float[Array, "n hidden"]
+    """Added in the first layer."""
+    gate: Float[Array, "n hidden"] | None
+    """Multiplied with the second."""
+
+
 class Sequence(eqx.Module):
     """A distribution over K actions given one or more feature vectors (s; or s and s').
 
     Step k's logits come from a two-layer rectified network f(features, prefix). Its first layer is a sum of a part
-    for the features, computed once for each distinct frame and gathered (`context`), and a part for the prefix.
+    for the features, computed once for each distinct frame and gathered, and a part for the prefix. The decoder's
+    second layer is multiplied by a linear gate from the end state: how likely an action is depends on where the prefix
+    has led *together with* where the sequence ends, and a product says that at once (docs/experiments.md).
     """
 
     inputs: tuple[Float[Array, "features hidden"], ...]
+    gate: Float[Array, "features hidden"] | None
     embedding: Float[Array, "steps size hidden"]
     first_bias: Float[Array, "steps hidden"]
     second: Float[Array, "hidden hidden"]
@@ -68,9 +80,10 @@ class Sequence(eqx.Module):
         *,
         key: Key[Array, ""],
     ):
-        keys = jax.random.split(key, inputs + 3)
+        keys = jax.random.split(key, inputs + 4)
         self.actions, self.prefix = actions, prefix
-        self.inputs = tuple(weights(k, features, hidden, gain=2.0 / inputs) for k in keys[3:])
+        self.inputs = tuple(weights(k, features, hidden, gain=2.0 / inputs) for k in keys[4:])
+        self.gate = weights(keys[3], features, hidden, gain=1.0) if inputs > 1 else None
         self.embedding = 0.5 * jax.random.normal(keys[0], (horizon, actions.size, hidden))
         self.first_bias = 0.1 * jax.random.normal(keys[1], (horizon, hidden))
         self.second = weights(keys[2], hidden, hidden)
@@ -83,15 +96,17 @@ class Sequence(eqx.Module):
     def horizon(self) -> int:
         return len(self.embedding)
 
-    def context(self, features: Float[Array, "frames features"], *rows: Int[Array, "n"]) -> Float[Array, "n hidden"]:
-        """The features' part of the first layer, for frames `rows[0]` (start) and `rows[1]` (end)."""
+    def context(self, features: Float[Array, "frames features"], *rows: Int[Array, "n"]) -> Context:
+        """What the frames contribute: rows[0] is the start and rows[1], for a decoder, the end."""
         parts = (gather(features @ matrix, index) for matrix, index in zip(self.inputs, rows, strict=True))
-        return sum(parts)  # pyright: ignore[reportReturnType]
+        gate = None if self.gate is None else 1 + gather(features @ self.gate, rows[-1])
+        return Context(sum(parts), gate)
 
-    def outputs(self, context: Float[Array, "n hidden"], prefix: Float[Array, "n hidden"], k: int) -> Any:
+    def outputs(self, context: Context, prefix: Float[Array, "n hidden"], k: int) -> Float[Array, "n outputs"]:
         """Parameters of step k's distribution."""
-        x = jax.nn.relu(context + prefix + self.first_bias[k][None])
+        x = jax.nn.relu(context.first + prefix + self.first_bias[k][None])
         x = jax.nn.relu(x @ self.second + self.second_bias[k][None])
+        x = x if context.gate is None else x * context.gate
         return x @ self.last[k] + self.last_bias[k][None]
 
     def extend(self, prefix: Float[Array, "n hidden"], action: Array, k: int) -> Float[Array, "n hidden"]:
@@ -99,26 +114,26 @@ class Sequence(eqx.Module):
         new = self.actions.embed(action) @ self.embedding[k]
         return prefix + new if self.prefix == "whole" else new
 
-    def log_prob(self, context: Float[Array, "n hidden"], actions: Array) -> Float[Array, "n"]:
+    def log_prob(self, context: Context, actions: Array) -> Float[Array, "n"]:
         """ln p(a_1..a_K | context), eq. arDistr."""
-        prefix, total = jnp.zeros_like(context), jnp.zeros(len(context))
+        prefix, total = jnp.zeros_like(context.first), jnp.zeros(len(context.first))
         for k in range(self.horizon):
             total = total + self.actions.log_prob(self.outputs(context, prefix, k), actions[:, k])
             prefix = self.extend(prefix, actions[:, k], k)
         return total
 
-    def sample(self, context: Float[Array, "n hidden"], *, key: Key[Array, ""]) -> Array:
+    def sample(self, context: Context, *, key: Key[Array, ""]) -> Array:
         """One sequence for each context."""
         return self._draw(
             context, lambda outputs, k: self.actions.sample(outputs, k), jax.random.split(key, self.horizon)
         )
 
-    def mode(self, context: Float[Array, "n hidden"]) -> Array:
+    def mode(self, context: Context) -> Array:
         """A likely sequence for each context: the likeliest action at each step."""
         return self._draw(context, lambda outputs, _: self.actions.mode(outputs), [None] * self.horizon)
 
-    def _draw(self, context: Float[Array, "n hidden"], choose: Any, keys: Any) -> Array:
-        prefix, actions = jnp.zeros_like(context), []
+    def _draw(self, context: Context, choose: Any, keys: Any) -> Array:
+        prefix, actions = jnp.zeros_like(context.first), []
         for k in range(self.horizon):
             actions.append(choose(self.outputs(context, prefix, k), keys[k]))
             prefix = self.extend(prefix, actions[-1], k)

@@ -18,7 +18,6 @@ from .checkpoint import RunDirectory, unflatten
 from .estimator import Estimator
 from .experience import Experience, experience
 from .learner import Config, Info, Learner, State
-from .representation import smallest_side
 from .sequence import Categorical
 
 CHUNK = 100
@@ -50,7 +49,7 @@ class Run(NamedTuple):
         choose = partial(self.learner.choose, carry.learner)
         agents, batch = self.experience.collect(carry.agents, choose, key=now)
         state, info = self.learner.update(carry.learner, batch)
-        return Carry(state, agents, key), info
+        return Carry(state, agents._replace(errors=info.errors), key), info._replace(errors=info.errors.mean())
 
 
 def train(
@@ -116,10 +115,10 @@ def _check(config: Config) -> None:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of 1 or more")
-    for name in ("beta", "learning_rate"):
+    for name in ("beta", "learning_rate", "muon_rate"):
         if not 0 < getattr(config, name) < float("inf"):
             raise ValueError(f"{name}={getattr(config, name)!r} must be a positive number")
-    for name in ("warm_up", "restart", "average"):
+    for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average"):
         if not 0 <= getattr(config, name) <= 1:
             raise ValueError(f"{name}={getattr(config, name)!r} must lie between 0 and 1")
     for name, known in {"prefix": ("whole", "previous"), "optimiser": ("muon", "adam", "adagrad")}.items():
@@ -128,13 +127,7 @@ def _check(config: Config) -> None:
 
 
 def _experience(world: World, config: Config) -> Experience:
-    shape = np.shape(world.observe(world.start))
-    if len(shape) == 3 and min(shape[:2]) < smallest_side():
-        raise ValueError(
-            f"world {world.name!r} is seen in {shape[0]} x {shape[1]} pixels, too few for the convolutions; "
-            f"draw it at least {smallest_side()} x {smallest_side()}, with a wider border of walls"
-        )
-    return experience(world, config.batch, config.windows, config.restart)
+    return experience(world, config.batch, config.windows, config.restart, config.revisit)
 
 
 def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
@@ -176,7 +169,7 @@ def _open(directory: RunDirectory, run: Run, carry: Carry, facts: dict[str, Any]
 
 
 def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool) -> Carry:
-    chunk = jax.jit(partial(_chunk, run), static_argnums=1, donate_argnums=0)
+    chunk = jax.jit(partial(_chunk, run), static_argnums=1)
     total, done = run.learner.config.updates, int(carry.learner.updates)
     bar = tqdm(total=total, initial=done, unit="update", disable=not progress, file=sys.stderr)
     with bar:

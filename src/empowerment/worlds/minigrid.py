@@ -107,7 +107,7 @@ class MiniGridWorld(World):
     def locate(self, states: Any) -> np.ndarray:
         return np.asarray(states)[..., [Y, X]].astype(np.int64)
 
-    def terminal(self, state: Any) -> np.ndarray:
+    def terminal(self, state: Any) -> Any:
         return np.asarray(state)[..., ENDED] == 1
 
     def _step(self, state: np.ndarray, action: int) -> np.ndarray:
@@ -134,6 +134,11 @@ class MiniGridWorld(World):
     def _thing(self, kind: int, door: int) -> Any:
         if kind == 0:
             return None
+        if kind > len(self._kinds):
+            raise ValueError(
+                f"a state has an object of kind {kind}, and world {self.name!r} has kinds 1 to {len(self._kinds)}; "
+                "change those that world.states() gives"
+            )
         thing = self._kinds[kind - 1]
         if thing.type not in FIXED and not thing.referred:
             thing = copy.copy(thing)
@@ -171,7 +176,7 @@ class MiniGridWorld(World):
         return thing.kind
 
     def _open(self, cell: int) -> bool:
-        return self.start[self._cells + cell] == 1
+        return bool(self.start[self._cells + cell] == 1)
 
 
 def _private_copy(env: MiniGridEnv) -> MiniGridEnv:

@@ -110,7 +110,7 @@ def from_table(env: Any) -> TableWorld:
     )
 
 
-def _merged(outcomes: list[tuple[float, int, float, bool]]) -> dict[int, float]:
+def _merged(outcomes: list[tuple[Any, ...]]) -> dict[int, float]:
     """Probability of each next state; the table may list one several times, and its sums may be off by rounding."""
     merged: dict[int, float] = {}
     for probability, next_state, *_ in outcomes:

@@ -1,0 +1,80 @@
+"""A behaviour turns a value of states into actions (section 4.3 of the paper); one protocol for all of them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..reach import each
+from ..worlds.world import State, World, leaves, stack, take
+from .value import TIE, Value
+
+
+class Choice(NamedTuple):
+    """What to do in each of n states."""
+
+    actions: np.ndarray
+    """`int64[n, k]`: actions to play without looking; k is 1 for every behaviour but the source"""
+    expected: np.ndarray | None = None
+    """`float64[n, actions]`: expected empowerment of every action one step ahead, where the behaviour compares it"""
+
+
+@runtime_checkable
+class Behaviour(Protocol):
+    """A rule that turns empowerment into actions. It has no memory: what it draws at random comes from `rng`."""
+
+    value: Value
+    """empowerment of a batch of states, exact or learned"""
+
+    def __call__(self, states: State, rng: np.random.Generator) -> Choice:
+        """What to do in each state of a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Random:
+    """Every action equally often: the reference that the others are compared with."""
+
+    world: World
+    value: Value
+
+    def __call__(self, states: State, rng: np.random.Generator) -> Choice:
+        return Choice(rng.integers(len(self.world.actions), size=(count(states), 1)))
+
+
+def pick(scores: np.ndarray, rng: np.random.Generator, tie: float = TIE) -> np.ndarray:
+    """The best action of each row, `int64[n, 1]`; those within `tie` of the best are drawn evenly."""
+    best = scores >= scores.max(axis=1, keepdims=True) - tie
+    return np.where(best, rng.random(scores.shape), -1).argmax(axis=1)[:, None]
+
+
+def count(states: State) -> int:
+    """How many states a batch has."""
+    return len(leaves(states)[0])
+
+
+def outcomes(world: World, states: State) -> tuple[State, np.ndarray]:
+    """All outcomes of all actions as one flat batch, and their probabilities `float64[n, actions, chances]`."""
+    actions, chances = np.arange(len(world.actions)), np.arange(world.chances)
+    after = world.step(take(states, np.s_[:, None, None]), actions[:, None], chances)
+    shape = (count(states), len(actions), len(chances))
+    odds = np.broadcast_to(world.probabilities(take(states, np.s_[:, None]), actions), shape)
+    return each(after, lambda x: np.asarray(x).reshape((odds.size, *x.shape[3:]))), odds
+
+
+def advance(world: World, states: State, actions: np.ndarray, rng: np.random.Generator) -> State:
+    """One step from each state, with chance drawn."""
+    if world.deterministic:
+        return world.step(states, actions, np.zeros(len(actions), np.int64))
+    levels = np.cumsum(world.probabilities(states, actions), axis=-1)
+    # Divided by their sum, the levels end in exactly 1, so that an outcome of probability zero is never drawn.
+    chance = (rng.random((len(actions), 1)) >= levels / levels[:, -1:]).sum(axis=-1)
+    return world.step(states, actions, chance)
+
+
+def restarted(world: World, states: State, everyone: bool, rng: np.random.Generator) -> State:
+    """Walks that have ended, or all of them, begin again at a place drawn from `world.states()`."""
+    starts, n = world.states(), count(states)
+    fresh = take(starts, rng.integers(count(starts), size=n))
+    ended = np.asarray(world.terminal(states)) | everyone
+    return take(stack([states, fresh]), np.arange(n) + n * ended)

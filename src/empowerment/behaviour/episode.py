@@ -1,0 +1,123 @@
+"""Playing a behaviour in a world: many episodes at once, with chance and ties drawn from one seed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..exact import check_states
+from ..reach import each
+from ..worlds.grid import GridState, GridWorld
+from ..worlds.world import State, World, stack, take
+from .behaviour import Behaviour, advance, count
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """What one agent did, and what it was worth. It ends early where a terminal state is met."""
+
+    names: tuple[str, ...]
+    """names of the world's actions"""
+    states: State
+    """batch of the `steps + 1` states"""
+    actions: np.ndarray
+    """`int64[steps]`"""
+    empowerment: np.ndarray
+    """`float64[steps + 1]`: value of each state, in nats"""
+    expected: np.ndarray | None
+    """`float64[steps, actions]`: expected empowerment of every action in nats, for greedy behaviours; NaN if untried"""
+    path: np.ndarray | None
+    """`int64[steps + 1, 2]`: row and column at each time, the last living one after death; None without a layout"""
+    alive: bool
+    """no terminal state was met"""
+    reachable_cells: int | None
+    """cells that the agent can still walk to at the end; None where the world is no grid"""
+
+    @property
+    def steps(self) -> int:
+        return len(self.actions)
+
+    def summary(self) -> dict[str, Any]:
+        """What `empowerment act --json` prints."""
+        return {
+            "alive": self.alive,
+            "steps": self.steps,
+            "path": None if self.path is None else self.path.tolist(),
+            "actions": [self.names[a] for a in self.actions],
+            "empowerment": self.empowerment.tolist(),
+            "reachable_cells": self.reachable_cells,
+        }
+
+
+def run_episode(world: World, behaviour: Behaviour, steps: int, seed: int = 0, start: State | None = None) -> Episode:
+    """Play one episode from the world's own start, or from another single state."""
+    state = each(world.start if start is None else start, np.asarray)
+    return run_episodes(world, behaviour, take(state, None), steps, seed)[0]
+
+
+def run_episodes(world: World, behaviour: Behaviour, starts: State, steps: int, seed: int = 0) -> list[Episode]:
+    """Play one episode from each start, all at once."""
+    if steps < 1:
+        raise ValueError(f"steps={steps} leaves nothing to do; give 1 or more")
+    rng = np.random.default_rng(seed)
+    states = [check_states(world, starts)]
+    actions, expected = [], []
+    while len(actions) < steps:
+        choice = behaviour(states[-1], rng)
+        for column in choice.actions.T[: steps - len(actions)]:
+            states.append(advance(world, states[-1], column, rng))
+            actions.append(column)
+            expected.append(choice.expected)
+    plays = [stack([take(s, slice(i, i + 1)) for s in states]) for i in range(count(states[0]))]
+    moves = np.stack(actions, axis=1)
+    scores = [None] * len(plays) if expected[0] is None else list(np.stack(expected, axis=1))
+    return [_episode(world, behaviour, *parts) for parts in zip(plays, moves, scores, strict=True)]
+
+
+def _episode(
+    world: World, behaviour: Behaviour, states: State, actions: np.ndarray, expected: np.ndarray | None
+) -> Episode:
+    """Cut after the first terminal state: what follows it is no part of the episode."""
+    ended = np.asarray(world.terminal(states))
+    steps = int(ended.argmax()) if ended.any() else len(actions)
+    states = take(states, slice(0, steps + 1))
+    return Episode(
+        names=world.actions,
+        states=states,
+        actions=actions[:steps],
+        empowerment=behaviour.value(states),
+        expected=None if expected is None else expected[:steps],
+        path=None if world.layout is None else _path(world, states),
+        alive=not ended.any(),
+        reachable_cells=reachable_cells(world, take(states, -1)) if isinstance(world, GridWorld) else None,
+    )
+
+
+def _path(world: World, states: State) -> np.ndarray:
+    """Death has no place of its own in a grid; it is shown where the agent was last."""
+    path = np.array(world.locate(states), np.int64)
+    if isinstance(world, GridWorld) and len(path) > 1 and not states.alive[-1]:
+        path[-1] = path[-2]
+    return path
+
+
+def reachable_cells(world: GridWorld, state: GridState) -> int:
+    """Cells that the agent can walk to, its own included, around walls, bricks, boxes, lava and doors it cannot open."""
+    if not state.alive:
+        return 0
+    free = ~world.layout.walls
+    for things in (state.boxes, state.bricks, state.lava):
+        if things.size:
+            free &= ~things.reshape(free.shape)
+    doors = [(row, column) for kind, row, column in world.layout.marks if kind == "door"]
+    for door, opened in zip(doors, state.doors, strict=True):
+        free[door] &= bool(opened | state.carrying)
+    return int(_flood(free, divmod(int(state.agent), free.shape[1])).sum())
+
+
+def _flood(free: np.ndarray, start: tuple[int, int]) -> np.ndarray:
+    """Cells connected to the start, `bool[rows, columns]`."""
+    from scipy.ndimage import label
+
+    regions, _ = label(free)
+    return regions == regions[start]
