@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from empowerment.variational.representation import Representation, convolve, padded_side
-from empowerment.variational.sequence import Categorical, Sequence, gather
+from empowerment.variational.sequence import Categorical, Sequence
 
 HORIZON, ACTIONS = 3, 4
 EVERY = jnp.array(list(itertools.product(range(ACTIONS), repeat=HORIZON)))
@@ -59,16 +59,6 @@ def test_mode_takes_the_likeliest_action_at_each_step():
     best = m.mode(context(m))[0]
     first = [np.exp(m.log_prob(context(m, 16), EVERY[i * 16 : i * 16 + 16])).sum() for i in range(4)]
     assert best[0] == int(np.argmax(first))
-
-
-@pytest.mark.parametrize("rows", [5, 700])
-def test_gather_and_its_gradient(rows):
-    table = jax.random.normal(jax.random.key(0), (rows, 3))
-    index = jnp.array([0, 2, 2, 4])
-    assert np.array_equal(gather(table, index), table[index])
-    weights = jnp.arange(12.0).reshape(4, 3)
-    ours = jax.grad(lambda t: (gather(t, index) * weights).sum())(table)
-    assert np.allclose(ours, jax.grad(lambda t: (t[index] * weights).sum())(table))
 
 
 @pytest.mark.parametrize(("size", "stride"), [(4, 1), (3, 2)])

@@ -23,8 +23,10 @@ class Choice(NamedTuple):
 class Behaviour(Protocol):
     """A rule that turns empowerment into actions. It has no memory: what it draws at random comes from `rng`."""
 
-    value: Value
-    """empowerment of a batch of states, exact or learned"""
+    @property
+    def value(self) -> Value:
+        """Empowerment of a batch of states, exact or learned."""
+        ...
 
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
         """What to do in each state of a batch."""

@@ -102,9 +102,12 @@ def _path(world: World, states: State) -> np.ndarray:
 
 
 def reachable_cells(world: GridWorld, state: GridState) -> int:
-    """Cells that the agent can walk to, its own included, around walls, bricks, boxes, lava and doors it cannot open."""
+    """Cells that the agent can walk to, its own included: no wall, brick, box, lava or door that it cannot open."""
+    from scipy.ndimage import binary_propagation
+
     if not state.alive:
         return 0
+    assert world.layout is not None  # every grid has one
     free = ~world.layout.walls
     for things in (state.boxes, state.bricks, state.lava):
         if things.size:
@@ -112,12 +115,6 @@ def reachable_cells(world: GridWorld, state: GridState) -> int:
     doors = [(row, column) for kind, row, column in world.layout.marks if kind == "door"]
     for door, opened in zip(doors, state.doors, strict=True):
         free[door] &= bool(opened | state.carrying)
-    return int(_flood(free, divmod(int(state.agent), free.shape[1])).sum())
-
-
-def _flood(free: np.ndarray, start: tuple[int, int]) -> np.ndarray:
-    """Cells connected to the start, `bool[rows, columns]`."""
-    from scipy.ndimage import label
-
-    regions, _ = label(free)
-    return regions == regions[start]
+    here = np.zeros_like(free)
+    here[divmod(int(state.agent), free.shape[1])] = True
+    return int(np.sum(binary_propagation(here, mask=free)))

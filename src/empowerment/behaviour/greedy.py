@@ -73,8 +73,8 @@ class ModelFree:
 def learn_averages(
     world: World,
     value: Value,
-    steps: int = 200,
-    walkers: int = 64,
+    steps: int = 2000,
+    walkers: int = 32,
     length: int = 50,
     seed: int = 0,
 ) -> ModelFree:

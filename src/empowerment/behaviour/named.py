@@ -28,8 +28,10 @@ class Setting:
     """discount of planning and shaping"""
     goal: tuple[int, int] | None = None
     """row and column that the shaped task is to reach; by default the most empowered place"""
+    experience: int = 2000
+    """steps that each walker takes, for behaviours that learn"""
     seed: int = 0
-    """seed of those that learn from experience"""
+    """seed of those that learn"""
 
 
 def shaped_task(setting: Setting) -> Behaviour:
@@ -37,7 +39,7 @@ def shaped_task(setting: Setting) -> Behaviour:
     world, value = setting.world, setting.value
     goal = most_empowered_place(world, value) if setting.goal is None else setting.goal
     reward = shape(arrival(world, goal), world, value, setting.gamma)
-    return q_learning(world, value, setting.gamma, reward, seed=setting.seed)
+    return q_learning(world, value, setting.gamma, reward, setting.experience, seed=setting.seed)
 
 
 def most_empowered_place(world: World, value: Value) -> tuple[int, int]:
@@ -49,9 +51,9 @@ def most_empowered_place(world: World, value: Value) -> tuple[int, int]:
 
 BEHAVIOURS: dict[str, Callable[[Setting], Behaviour]] = {
     "greedy": lambda s: Greedy(s.world, s.value),
-    "model-free": lambda s: learn_averages(s.world, s.value, seed=s.seed),
+    "model-free": lambda s: learn_averages(s.world, s.value, s.experience, seed=s.seed),
     "planning": lambda s: plan(s.world, s.value, s.gamma),
-    "q-learning": lambda s: q_learning(s.world, s.value, s.gamma, seed=s.seed),
+    "q-learning": lambda s: q_learning(s.world, s.value, s.gamma, steps=s.experience, seed=s.seed),
     "look-ahead": lambda s: LookAhead(s.world, s.value, s.gamma),
     "shaping": shaped_task,
     "source": lambda s: FromSource(s.world, s.value, s.draw),

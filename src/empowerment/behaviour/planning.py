@@ -10,7 +10,8 @@ import numpy as np
 
 from ..reach import Table, explore
 from ..worlds.world import State, World, identify, take
-from .behaviour import Behaviour, Choice, Random, advance, count, pick, restarted
+from .behaviour import Behaviour, Choice, advance, count, pick, restarted
+from .greedy import Greedy
 from .shaping import Reward, empowerment_reward
 from .value import TIE, Value
 
@@ -24,13 +25,15 @@ class Planned:
     table: dict[int | bytes, np.ndarray]
     """Q(s, a) of each known state, `float64[actions]`"""
     tie: float = TIE
+    unknown: float = 0.0
+    """Q(s, a) of states that the table does not have"""
 
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
         return Choice(pick(self.scores(states), rng, self.tie))
 
     def scores(self, states: State) -> np.ndarray:
-        """Q(s, a), `float64[n, actions]`; zero in states that the table does not have."""
-        unknown = np.zeros(len(self.world.actions))
+        """Q(s, a), `float64[n, actions]`."""
+        unknown = np.full(len(self.world.actions), self.unknown)
         return np.array([self.table.get(name, unknown) for name in identify(states).tolist()])
 
 
@@ -83,31 +86,42 @@ def q_learning(
     walkers: int = 32,
     length: int = 50,
     epsilon: float = 0.3,
-    slowing: float = 0.6,
+    slowing: float | None = None,
+    initial: float | None = None,
     seed: int = 0,
 ) -> Planned:
     """Q-learning on sampled experience: Q(s, a) += n(s, a)^-slowing (r + γ max_a' Q(s', a') - Q(s, a)).
 
     `walkers` agents take `steps` steps each, a random action with probability `epsilon`, and begin anew at a random
-    place after `length` of them. The world is only played, never enumerated; in a deterministic one the step size
-    may stay 1 (`slowing=0`).
+    place after `length` of them. The world is only played, never enumerated. `slowing` is 0 in a deterministic world
+    and 0.6 in a random one unless given. `initial` is the Q of what was never tried: for empowerment as the reward
+    by default that of staying at the most empowered place for ever, else 0.
     """
     check_gamma(gamma)
-    reward, rng = empowerment_reward(value) if reward is None else reward, np.random.default_rng(seed)
-    learner, tries = Planned(world, value, {}, TIE / (1 - gamma)), {}
-    starts = world.states()
+    rng, starts = np.random.default_rng(seed), world.states()
+    if initial is None:
+        initial = float(value(starts).max() / (1 - gamma)) if reward is None else 0.0
+    reward = empowerment_reward(value) if reward is None else reward
+    slowing = (0.0 if world.deterministic else 0.6) if slowing is None else slowing
+    learner, tries = Planned(world, value, {}, TIE / (1 - gamma), initial), {}
     states = take(starts, rng.integers(count(starts), size=walkers))
     for t in range(steps):
         guess = rng.integers(len(world.actions), size=walkers)
         actions = np.where(rng.random(walkers) < epsilon, guess, learner(states, rng).actions[:, 0])
         after = advance(world, states, actions, rng)
         targets = reward(states, actions, after) + gamma * learner.scores(after).max(axis=1)
-        for name, action, target in zip(identify(states).tolist(), actions, targets, strict=True):
-            row = learner.table.setdefault(name, np.zeros(len(world.actions)))
-            tries[name, action] = tries.get((name, action), 0) + 1
-            row[action] += tries[name, action] ** -slowing * (target - row[action])
+        _update(learner, tries, states, actions, targets, slowing)
         states = restarted(world, after, (t + 1) % length == 0, rng)
     return learner
+
+
+def _update(
+    learner: Planned, tries: dict, states: State, actions: np.ndarray, targets: np.ndarray, slowing: float
+) -> None:
+    for name, action, target in zip(identify(states).tolist(), actions.tolist(), targets, strict=True):
+        row = learner.table.setdefault(name, np.full(len(learner.world.actions), learner.unknown))
+        tries[name, action] = tries.get((name, action), 0) + 1
+        row[action] += tries[name, action] ** -slowing * (target - row[action])
 
 
 @dataclass(frozen=True)
@@ -117,19 +131,19 @@ class LookAhead:
     world: World
     value: Value
     gamma: float = 0.95
-    depth: int = 10
+    depth: int = 20
     """steps of each future"""
-    futures: int = 32
-    """futures for each action"""
+    futures: int = 4
+    """futures for each action; ties and chance make them differ"""
     policy: Behaviour | None = None
-    """what is done after the first action; at random where none is given"""
+    """what is done after the first action; greedy where none is given, which the look-ahead then improves on"""
 
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
         return Choice(pick(self.scores(states, rng), rng))
 
     def scores(self, states: State, rng: np.random.Generator) -> np.ndarray:
         """Mean of Σ_t γ^t E(s_{t+1}) over the futures of every action, `float64[n, actions]`."""
-        policy = Random(self.world, self.value) if self.policy is None else self.policy
+        policy = Greedy(self.world, self.value) if self.policy is None else self.policy
         n, actions = count(states), len(self.world.actions)
         here = take(states, np.repeat(np.arange(n), actions * self.futures))
         move = np.tile(np.repeat(np.arange(actions), self.futures), n)

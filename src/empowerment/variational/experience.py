@@ -7,7 +7,8 @@ some others start anew, and many go back to where the last windows started, the 
 dead, as in the exact channel.
 """
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,10 +34,8 @@ class Batch(NamedTuple):
     actions: Shaped[Array, "n steps ..."]
 
 
-class Chooser(Protocol):
-    """Draws one sequence for each observation."""
-
-    def __call__(self, frames: Any, rows: Any, *, key: Any) -> Any: ...
+Chooser = Callable[..., Any]
+"""`choose(frames, rows, key=)` draws one sequence for each row of the frames."""
 
 
 class Agents(NamedTuple):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error
 from .representation import Representation, weights
-from .sequence import Categorical, Prefix, Sequence, gather
+from .sequence import Categorical, Prefix, Sequence
 
 Optimiser = Literal["muon", "adam", "adagrad"]
 
@@ -96,7 +96,7 @@ class Model(eqx.Module):
         features = self.representation(batch.frames)
         log_q = self.decoder.log_prob(self.decoder.context(features, batch.start, batch.end), batch.actions)
         log_h = self.source.log_prob(self.source.context(features, batch.start), batch.actions)
-        return log_q, log_h, gather(self.psi(features)[:, None], batch.start)[:, 0]
+        return log_q, log_h, self.psi(features)[batch.start]
 
     def choose(self, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
         """One sequence from the source for each row."""
@@ -159,7 +159,7 @@ class Learner(NamedTuple):
         decay = config.average
         average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
-        return new, info._replace(gradient=optax.global_norm(gradient))
+        return new, info._replace(gradient=jnp.sqrt(sum(jnp.vdot(x, x) for x in jax.tree.leaves(gradient))))
 
     def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
         """Sequences to act with: from the source, but for a share of uniform ones that falls to zero."""

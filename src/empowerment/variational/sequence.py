@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, Int, Key
 from .representation import weights
 
 Prefix = Literal["whole", "previous"]
-FEW_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,8 @@ class Sequence(eqx.Module):
 
     def context(self, features: Float[Array, "frames features"], *rows: Int[Array, "n"]) -> Context:
         """What the frames contribute: rows[0] is the start and rows[1], for a decoder, the end."""
-        parts = (gather(features @ matrix, index) for matrix, index in zip(self.inputs, rows, strict=True))
-        gate = None if self.gate is None else 1 + gather(features @ self.gate, rows[-1])
+        parts = ((features @ matrix)[index] for matrix, index in zip(self.inputs, rows, strict=True))
+        gate = None if self.gate is None else 1 + (features @ self.gate)[rows[-1]]
         return Context(sum(parts), gate)
 
     def outputs(self, context: Context, prefix: Float[Array, "n hidden"], k: int) -> Float[Array, "n outputs"]:
@@ -138,26 +137,3 @@ class Sequence(eqx.Module):
             actions.append(choose(self.outputs(context, prefix, k), keys[k]))
             prefix = self.extend(prefix, actions[-1], k)
         return jnp.stack(actions, axis=1)
-
-
-def gather(table: Float[Array, "rows width"], index: Int[Array, "n"]) -> Float[Array, "n width"]:
-    """Rows of a table. For few rows the gradient is a matrix product: XLA's scatter runs on one core only."""
-    return _gather(table, index) if len(table) <= FEW_ROWS else table[index]
-
-
-@jax.custom_vjp
-def _gather(table: Any, index: Any) -> Any:
-    return table[index]
-
-
-def _gather_forward(table: Any, index: Any) -> Any:
-    return table[index], (index, len(table))
-
-
-def _gather_backward(saved: Any, gradient: Any) -> Any:
-    index, rows = saved
-    hits = (jnp.arange(rows)[:, None] == index[None, :]).astype(gradient.dtype)
-    return hits @ gradient, None
-
-
-_gather.defvjp(_gather_forward, _gather_backward)

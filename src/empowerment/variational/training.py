@@ -105,25 +105,25 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
             raise ValueError(
                 f"setting {name!r} is unknown{did_you_mean(name, fields)}; give one of {', '.join(sorted(fields))}"
             )
-    config = Config(horizon=horizon, **settings)
-    _check(config)
-    return config
+    values = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
+    _check(values)
+    return Config(**values)
 
 
-def _check(config: Config) -> None:
+def _check(values: dict[str, Any]) -> None:
     for name in ("horizon", "updates", "batch", "windows", "features", "hidden"):
-        value = getattr(config, name)
+        value = values[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of 1 or more")
     for name in ("beta", "learning_rate", "muon_rate"):
-        if not 0 < getattr(config, name) < float("inf"):
-            raise ValueError(f"{name}={getattr(config, name)!r} must be a positive number")
+        if not 0 < values[name] < float("inf"):
+            raise ValueError(f"{name}={values[name]!r} must be a positive number")
     for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average"):
-        if not 0 <= getattr(config, name) <= 1:
-            raise ValueError(f"{name}={getattr(config, name)!r} must lie between 0 and 1")
+        if not 0 <= values[name] <= 1:
+            raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
     for name, known in {"prefix": ("whole", "previous"), "optimiser": ("muon", "adam", "adagrad")}.items():
-        if getattr(config, name) not in known:
-            raise ValueError(f"{name}={getattr(config, name)!r} is unknown; give {' or '.join(map(repr, known))}")
+        if values[name] not in known:
+            raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
 
 
 def _experience(world: World, config: Config) -> Experience:

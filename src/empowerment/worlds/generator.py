@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import binary_dilation
 
 from .grid import GridWorld, Map
 from .registry import did_you_mean
@@ -55,13 +56,9 @@ def _boxes(rng: Rng) -> Cells:
     """One to four movable boxes and up to two fixed ones, none of them touching another or next to a wall."""
     cells = _empty(20, 20)
     for symbol in "b" * int(rng.integers(1, 5)) + "#" * int(rng.integers(0, 3)):
-        places = [p for p in np.argwhere(cells == ".") if (_around(cells, *p) == ".").all()]
-        cells[tuple(rng.choice(places))] = symbol
+        free = ~binary_dilation(cells != ".", np.ones((3, 3)))
+        cells[tuple(rng.choice(np.argwhere(free)))] = symbol
     return _with_agent(cells, rng)
-
-
-def _around(cells: Cells, row: int, column: int) -> Cells:
-    return cells[row - 1 : row + 2, column - 1 : column + 2]
 
 
 def _key_door(rng: Rng) -> Cells:
@@ -88,7 +85,7 @@ def _lava_corridor(rng: Rng) -> Cells:
 
 
 def _lava_maze(rng: Rng) -> Cells:
-    """A maze of one-cell corridors in which every two cells are joined, by one or by two ways; lava comes from below."""
+    """A maze of one-cell corridors with a few loops; lava comes from below, or from above where it is turned over."""
     cells = np.full((11, 9), "#")
     _carve(cells, (9, 2 * int(rng.integers(4)) + 1), rng)
     walls = [(r, c) for r in range(1, 10) for c in range(1, 8) if cells[r, c] == "#" and _between(cells, r, c)]

@@ -1,0 +1,153 @@
+"""Learned against exact, and runs that survive."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import empowerment as emp
+from empowerment.variational import training
+from empowerment.variational.checkpoint import RunDirectory, flatten
+from empowerment.variational.learner import Config, Learner
+from empowerment.variational.sequence import Categorical
+
+SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
+TINY = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    path = tmp_path_factory.mktemp("maps") / "small.txt"
+    path.write_text(SMALL)
+    return emp.make(path)
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch):
+    monkeypatch.setattr(training, "CHUNK", 10)
+
+
+def r2(values, truth):
+    return 1 - ((values - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
+
+
+def test_learned_empowerment_is_exact_empowerment(small, monkeypatch):
+    """Each part is held to its own line, so that it is known which one stopped learning."""
+    monkeypatch.setattr(training, "CHUNK", 100)
+    run = training.Run(Learner(Config(), Categorical(5)), training._experience(small, Config()))
+    first = flatten(run.init(0).learner.model.representation)
+    est = emp.train(small, 3, seed=0, updates=1000, batch=512, hidden=64, progress=False)
+    exact, learned = emp.exact(small, 3), est.landscape()
+    bound, log_z = est.bound(samples=500), est.log_z()
+    assert r2(log_z, exact.nats) > 0.99, "decoder"
+    assert np.abs(bound.nats - log_z).mean() < 0.02, "source"
+    assert np.abs(learned.nats - bound.nats).mean() < 0.03, "psi"
+    last = flatten(est.model.representation)
+    moved = [name for name in last if not np.array_equal(last[name], first.get(name)) and "centre" not in name]
+    assert any("kernels" in name for name in moved), "representation"
+    fit = emp.compare(learned, exact)
+    assert fit.r2 > 0.97, str(fit)
+    assert fit.pearson > 0.985, str(fit)
+    assert (bound.nats <= exact.nats + 5 * bound.error + 1e-6).all(), "a lower bound cannot beat the truth"
+    goal = small.step(small.step(small.start, np.int32(1), np.int32(0)), np.int32(3), np.int32(0))
+    plan = est.plan(small.observe(small.start), small.observe(goal))
+    state = small.start
+    for action in plan:
+        state = small.step(state, action, np.int32(0))
+    assert state.agent == goal.agent, "the decoder plans"
+
+
+def test_a_run_interrupted_anywhere_ends_the_same(small, tmp_path, monkeypatch):
+    whole = emp.train(small, 2, seed=3, out=tmp_path / "whole", **TINY)
+    for stop in ("log", "save"):
+        directory = tmp_path / stop
+        original, calls = getattr(RunDirectory, stop), []
+
+        def interrupted(self, *args, original=original, calls=calls):
+            calls.append(args)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return original(self, *args)
+
+        monkeypatch.setattr(RunDirectory, stop, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            emp.train(small, 2, seed=3, out=directory, **TINY)
+        monkeypatch.setattr(RunDirectory, stop, original)
+        resumed = emp.train(small, 2, seed=3, out=directory, resume=True, **TINY)
+        for name, array in flatten(whole.model).items():
+            assert np.array_equal(array, flatten(resumed.model)[name]), name
+        assert (directory / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
+
+
+def test_load_gives_what_train_gave(small, tmp_path):
+    trained = emp.train(small, 2, out=tmp_path / "run", **TINY)
+    loaded = emp.load(tmp_path / "run")
+    frames = np.asarray(small.observe(small.states()))
+    assert np.array_equal(trained.empowerment(frames), loaded.empowerment(frames))
+    assert loaded.config == trained.config
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["updates"] for line in lines] == [10, 20]
+
+
+def test_one_compilation_for_each_chunk_shape(small, monkeypatch):
+    shapes, original = [], training._chunk
+    monkeypatch.setattr(training, "_chunk", lambda run, carry, n: (shapes.append(n), original(run, carry, n))[1])
+    emp.train(small, 2, **{**TINY, "updates": 45})
+    assert shapes == [10, 5]
+
+
+def test_the_same_seed_gives_the_same_numbers(small):
+    frames = np.asarray(small.observe(small.states()))
+    one, two, other = (emp.train(small, 2, seed=s, **TINY).empowerment(frames) for s in (1, 1, 2))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["box-movable", "lava-corridor", "key-door", "tree"])
+def test_every_kind_of_world_can_be_learned(name):
+    est = emp.train(emp.make(name), 2, **TINY)
+    assert np.isfinite(est.landscape().nats).all()
+    assert np.isfinite(est.bound(samples=20).nats).all()
+
+
+def test_uniform_share_falls_from_one_to_zero():
+    learner = Learner(Config(updates=100, warm_up=0.2, uniform=0.5, uniform_until=0.7), Categorical(5))
+    shares = [float(learner.uniform_share(jax.numpy.asarray(t))) for t in (0, 19, 20, 45, 70, 99)]
+    assert shares == pytest.approx([1, 1, 0.5, 0.25, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"horizon": 0}, "horizon=0"),
+        ({"updates": -1}, "updates=-1"),
+        ({"beta": 0.0}, "beta=0"),
+        ({"warm_up": 1.5}, "warm_up=1.5"),
+        ({"optimiser": "sgd"}, "optimiser='sgd'"),
+        ({"hiden": 5}, "did you mean 'hidden'"),
+    ],
+)
+def test_bad_settings_are_named(small, settings, words):
+    with pytest.raises(ValueError, match=words):
+        emp.train(small, **{"horizon": 2, "progress": False, **settings})
+
+
+def test_runs_are_not_overwritten_and_must_fit(small, tmp_path):
+    emp.train(small, 2, out=tmp_path, **TINY)
+    with pytest.raises(ValueError, match="holds a run already"):
+        emp.train(small, 2, out=tmp_path, **TINY)
+    with pytest.raises(ValueError, match="another seed"):
+        emp.train(small, 2, seed=9, out=tmp_path, resume=True, **TINY)
+    with pytest.raises(ValueError, match="is not a run"):
+        emp.load(tmp_path / "nowhere")
+    with RunDirectory(tmp_path).locked(), pytest.raises(ValueError, match="being written by process"):
+        emp.train(small, 2, out=tmp_path, resume=True, **TINY)
+
+
+def test_observations_of_the_wrong_shape_are_refused(small):
+    est = emp.train(small, 2, **TINY)
+    with pytest.raises(ValueError, match="shape"):
+        est.empowerment(np.zeros((2, 3, 3, 3), np.uint8))
+    with pytest.raises(ValueError, match="NaN"):
+        est.empowerment(np.full((1, 8, 8, 3), np.nan))
