@@ -1,3 +1,4 @@
+import json
 import subprocess
 
 import imageio_ffmpeg
@@ -6,7 +7,7 @@ import pytest
 
 import empowerment as emp
 from empowerment.behaviour import Greedy, Random, exact_value, run_episode
-from empowerment.figures.episode import filmstrip, video
+from empowerment.figures.episode import filmstrip, save_episode, video
 
 
 def episode_of(name, kind=Greedy, steps=9):
@@ -73,3 +74,15 @@ def test_a_video_shows_every_step_in_squares(tmp_path):
     small = frames[: episode.steps + 1, cell // 2 :: cell, cell // 2 :: cell]
     error = np.abs(small.astype(int) - world.observe(episode.states).astype(int)).max()
     assert error < 40  # lossy, and still every cell is recognisable
+
+
+def test_a_saved_episode_has_its_summary_filmstrip_and_video(tmp_path):
+    world, episode = episode_of("lava-corridor", steps=3)
+    save_episode(world, episode, tmp_path / "new")
+    assert {p.name for p in (tmp_path / "new").iterdir()} == {
+        "episode.json",
+        "filmstrip.pdf",
+        "filmstrip.png",
+        "video.mp4",
+    }
+    assert json.loads((tmp_path / "new" / "episode.json").read_text()) == episode.summary()

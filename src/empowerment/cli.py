@@ -137,7 +137,7 @@ class Train:
         from .variational.training import train
 
         world = make(self.world, **options(self.slip))
-        settings = {} if self.updates is None else {"updates": self.updates}
+        settings: dict[str, Any] = {} if self.updates is None else {"updates": self.updates}
         land = train(world, self.horizon, self.seed, self.out, self.resume, **settings).landscape()
         result = {
             "run": str(self.out),
@@ -170,6 +170,7 @@ class Check:
 
         estimator = load(self.run_directory)
         learned = estimator.landscape()
+        assert estimator.world is not None  # load refuses a run without one
         truth = exact(estimator.world, estimator.config.horizon, learned.states, progress=True)
         fit, bound = compare(learned, truth), estimator.bound(states=learned.states, samples=self.samples)
         broken = int((bound.nats - truth.upper > 5 * bound.error + 1e-6).sum())

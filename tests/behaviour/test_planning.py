@@ -120,8 +120,9 @@ def test_planning_takes_the_key_and_stands_next_to_the_door(gamma):
     value, states = exact_value(world, 5), world.states()
     door = next(np.array([r, c]) for kind, r, c in world.layout.marks if kind == "door")
     starts = take(states, world.locate(states)[:, 1] < door[1])
-    for behaviour in (plan(world, value, gamma), LookAhead(world, value, gamma, depth=40, futures=2)):
-        for episode in run_episodes(world, behaviour, starts, 40):
+    ahead = LookAhead(world, value, gamma, depth=40, futures=1)
+    for behaviour, some in ((plan(world, value, gamma), starts), (ahead, take(starts, slice(0, 40, 13)))):
+        for episode in run_episodes(world, behaviour, some, 40):
             assert abs(episode.path[-1] - door).sum() == 1
             assert episode.states.carrying[-1]
             assert not episode.states.doors[-1, 0]
@@ -134,9 +135,8 @@ def test_a_task_is_planned_like_empowerment():
         assert tuple(episode.path[-1]) == (1, 1)
 
 
-def test_worlds_too_large_for_value_iteration_say_so(monkeypatch):
-    monkeypatch.setattr("empowerment.reach.LARGEST_TABLE", 10_000)
-    world = emp.make("lava-maze")
+def test_worlds_too_large_for_value_iteration_say_so():
+    world = emp.make("lava-corridor")
     with pytest.raises(ValueError, match="use q_learning or LookAhead"):
         plan(world, exact_value(world, 1))
 

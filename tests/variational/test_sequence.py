@@ -63,10 +63,10 @@ def test_mode_takes_the_likeliest_action_at_each_step():
 
 @pytest.mark.parametrize(("size", "stride"), [(4, 1), (3, 2)])
 def test_convolution_is_a_convolution(size, stride):
-    x = jax.random.normal(jax.random.key(0), (2, 9, 11, 3))
+    x = jax.random.normal(jax.random.key(0), (3, 9, 11, 2))
     kernel = jax.random.normal(jax.random.key(1), (size * size * 3, 5))
     theirs = jax.lax.conv_general_dilated(
-        x, kernel.reshape(size, size, 3, 5), (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        x, kernel.reshape(size, size, 3, 5), (stride, stride), "VALID", dimension_numbers=("CHWN", "HWIO", "CHWN")
     )
     assert np.allclose(convolve(x, kernel, size, stride), theirs, atol=1e-4)
 

@@ -3,7 +3,6 @@
 All three maximise Σ_t γ^t E(s_t); the first two also plan or learn any other reward, such as a shaped task.
 """
 
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,9 @@ from .behaviour import Behaviour, Choice, advance, count, pick, restarted
 from .greedy import Greedy
 from .shaping import Reward, empowerment_reward
 from .value import TIE, Value
+
+LARGEST_PLAN = 2**17
+"""States that value iteration sweeps over at most; each needs its empowerment first."""
 
 
 @dataclass(frozen=True)
@@ -161,14 +163,18 @@ def check_gamma(gamma: float) -> None:
 
 
 def _closure(world: World, starts: State) -> Table:
-    """Every state that can ever be reached."""
-    try:
-        return explore(world, starts, sys.maxsize, keep=True)
-    except ValueError:
-        raise ValueError(
-            f"world {world.name!r} has too many states for value iteration; use q_learning or LookAhead, "
-            "or give fewer starts"
-        ) from None
+    """Every state that can ever be reached. Depth grows slowly, so that a large world is soon given up."""
+    depth = 1
+    while True:
+        table = explore(world, starts, depth, keep=True)
+        if table.size > LARGEST_PLAN:
+            raise ValueError(
+                f"world {world.name!r} has too many states for value iteration, {table.size:,} after {depth} steps; "
+                "use q_learning or LookAhead, or give fewer starts"
+            )
+        if table.closed:
+            return table
+        depth += 1 + depth // 4
 
 
 def _rewards(world: World, graph: Table, reward: Reward) -> np.ndarray:

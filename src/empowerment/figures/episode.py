@@ -1,5 +1,6 @@
 """Episodes drawn: filmstrips with a bar for every action, as in the paper's maze figure, and videos (section 5.2)."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +131,13 @@ def _scene(world: World, state: State) -> np.ndarray:
 def _on_the_plane(world: World, episode: Episode) -> bool:
     """Whether pictures have one pixel for each cell of the layout, so that a path can be drawn on them."""
     return world.layout is not None and _scene(world, take(episode.states, 0)).shape[:2] == world.layout.shape
+
+
+def save_episode(world: World, episode: Episode, directory: Path, every: int | None = None) -> None:
+    """Write an episode to a directory: its summary as JSON, its filmstrip and its video."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "episode.json").write_text(json.dumps(episode.summary()))
+    figure = filmstrip(world, episode, every)
+    for kind in ("png", "pdf"):
+        figure.savefig(directory / f"filmstrip.{kind}", dpi=150)
+    video(world, episode, directory / "video.mp4")

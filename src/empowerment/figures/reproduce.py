@@ -87,7 +87,7 @@ def _room(name: str, out: Path, seeds: int, quick: bool, say: Callable[[str], No
     for seed in range(seeds):
         say(f"{name}: learning, seed {seed}")
         begin = time.perf_counter()
-        settings = {"updates": QUICK} if quick else {}
+        settings: dict[str, Any] = {"updates": QUICK} if quick else {}
         run = out / "runs" / f"{name}-{seed}{'-quick' * quick}"
         learned.append(train(world, 5, seed, run, resume=True, **settings).landscape())
         seconds.append(time.perf_counter() - begin)

@@ -35,7 +35,7 @@ def _draw_grid(axes, world: GridWorld) -> None:
     axes.set_xlabel("column (cells)")
     axes.set_ylabel("row (cells)")
     kinds = [kind for symbol, kind in LEGEND.items() if (world.map.cells == symbol).any()]
-    handles = [Patch(facecolor=np.array(COLOURS[kind]) / 255, label=kind) for kind in kinds]
+    handles = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*COLOURS[kind]), label=kind) for kind in kinds]
     axes.figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8)
     axes.locator_params(integer=True)
 

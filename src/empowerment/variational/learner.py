@@ -106,9 +106,10 @@ class Model(eqx.Module):
 class State(NamedTuple):
     """What is carried from update to update."""
 
-    model: Model
-    average: Model
-    """Running average of the weights: what estimates are made with."""
+    model: Any
+    """Model: the weights as they are learned."""
+    average: Any
+    """Model, running average of the weights: what estimates are made with."""
     optimiser: Any
     updates: Int[Array, ""]
     """How many updates were made."""
@@ -139,7 +140,7 @@ class Learner(NamedTuple):
 
     def init(self, sample: Any, *, key: Key[Array, ""]) -> State:
         """`sample`: observations, for their shape and scale."""
-        model = Model(self.config, self.actions, sample, key=key)
+        model: Any = Model(self.config, self.actions, sample, key=key)
         return State(model, jax.tree.map(jnp.copy, model), self._optimiser().init(model), jnp.zeros((), jnp.int32))
 
     def update(self, state: State, batch: Batch) -> tuple[State, Info]:

@@ -15,11 +15,12 @@ def weights(key: Key[Array, ""], *shape: int, gain: float = 2.0) -> Float[Array,
 
 
 def convolve(
-    x: Float[Array, "n rows columns channels"], kernel: Float[Array, "patch filters"], size: int, stride: int
-) -> Float[Array, "n out_rows out_columns filters"]:
+    x: Float[Array, "channels rows columns n"], kernel: Float[Array, "patch filters"], size: int, stride: int
+) -> Float[Array, "filters out_rows out_columns n"]:
     """A convolution without padding, as shifted slices and one matrix product.
 
-    On a processor this is up to twice as fast as XLA's own convolution for so few filters.
+    With so few filters this is faster on a processor than XLA's own convolution, fastest with the channels first and
+    the batch last: the product then has few rows and very many columns.
     """
     rows, columns = ((n - size) // stride + 1 for n in x.shape[1:3])
     patches = jnp.concatenate(
@@ -27,10 +28,9 @@ def convolve(
             x[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
             for i in range(size)
             for j in range(size)
-        ],
-        axis=-1,
+        ]
     )
-    return patches @ kernel
+    return (kernel.T @ patches.reshape(len(kernel), -1)).reshape(-1, rows, columns, x.shape[3])
 
 
 class Representation(eqx.Module):
@@ -73,14 +73,16 @@ class Representation(eqx.Module):
     def __call__(self, observations: Shaped[Array, "n *shape"]) -> Float[Array, "n features"]:
         centre, scale = jax.lax.stop_gradient((self.centre, self.scale))
         x = (observations.astype(jnp.float32) - centre[None]) / scale
-        if self.kernels:
-            x = jnp.pad(x, [(0, 0), *((0, padded_side(n) - n) for n in x.shape[1:3]), (0, 0)])
-        for kernel, bias, (size, stride) in zip(self.kernels, self.biases, self.FILTERS, strict=False):
-            x = jax.nn.relu(convolve(x, kernel, size, stride) + bias)
-        x = x.reshape(len(x), -1)
+        x = self._convolved(x) if self.kernels else x
         for matrix, bias in zip(self.dense, self.dense_biases, strict=True):
-            x = jax.nn.relu(standardise(x @ matrix + bias))
+            x = jax.nn.relu(standardise(x @ matrix + bias[None]))
         return x
+
+    def _convolved(self, x: Float[Array, "n rows columns channels"]) -> Float[Array, "n inputs"]:
+        x = jnp.pad(x, [(0, 0), *((0, padded_side(n) - n) for n in x.shape[1:3]), (0, 0)]).transpose(3, 1, 2, 0)
+        for kernel, bias, (size, stride) in zip(self.kernels, self.biases, self.FILTERS, strict=True):
+            x = jax.nn.relu(convolve(x, kernel, size, stride) + bias[:, None, None, None])
+        return x.reshape(-1, x.shape[3]).T
 
 
 def standardise(x: Float[Array, "n width"]) -> Float[Array, "n width"]:

@@ -97,9 +97,9 @@ class Sequence(eqx.Module):
 
     def context(self, features: Float[Array, "frames features"], *rows: Int[Array, "n"]) -> Context:
         """What the frames contribute: rows[0] is the start and rows[1], for a decoder, the end."""
-        parts = ((features @ matrix)[index] for matrix, index in zip(self.inputs, rows, strict=True))
+        parts = [(features @ matrix)[index] for matrix, index in zip(self.inputs, rows, strict=True)]
         gate = None if self.gate is None else 1 + (features @ self.gate)[rows[-1]]
-        return Context(sum(parts), gate)
+        return Context(sum(parts[1:], parts[0]), gate)
 
     def outputs(self, context: Context, prefix: Float[Array, "n hidden"], k: int) -> Float[Array, "n outputs"]:
         """Parameters of step k's distribution."""

@@ -105,7 +105,7 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
             raise ValueError(
                 f"setting {name!r} is unknown{did_you_mean(name, fields)}; give one of {', '.join(sorted(fields))}"
             )
-    values = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
+    values: dict[str, Any] = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
     _check(values)
     return Config(**values)
 

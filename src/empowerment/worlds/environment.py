@@ -1,7 +1,7 @@
 """Every built-in world as a Gymnasium environment, one at a time or a whole batch at once."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -43,7 +43,7 @@ def _start(world: World, options: dict[str, Any] | None, rng: np.random.Generato
 class WorldEnv(gymnasium.Env[np.ndarray, np.int64]):
     """One world. There is no reward: empowerment is what the agent brings along."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # pyright: ignore
 
     def __init__(self, world: str | World = "two-rooms", render_mode: str | None = None, **options: Any):
         self.world = world if isinstance(world, World) else make(world, **options)

@@ -56,7 +56,7 @@ def _boxes(rng: Rng) -> Cells:
     """One to four movable boxes and up to two fixed ones, none of them touching another or next to a wall."""
     cells = _empty(20, 20)
     for symbol in "b" * int(rng.integers(1, 5)) + "#" * int(rng.integers(0, 3)):
-        free = ~binary_dilation(cells != ".", np.ones((3, 3)))
+        free = np.logical_not(binary_dilation(cells != ".", np.ones((3, 3))))
         cells[tuple(rng.choice(np.argwhere(free)))] = symbol
     return _with_agent(cells, rng)
 

@@ -136,14 +136,16 @@ class GridWorld(World):
         self.layout = Layout(
             (rows, columns),
             map.cells == "#",
-            tuple((marks[map.cells[r, c]], int(r), int(c)) for r, c in np.argwhere(np.isin(map.cells, list(marks)))),
+            tuple(
+                (marks[str(map.cells[r, c])], int(r), int(c)) for r, c in np.argwhere(np.isin(map.cells, list(marks)))
+            ),
         )
 
     def place(self, cells: Any, state: GridState | None = None) -> GridState:
         """The start state (or another single state) with the agent at each of these cells."""
-        state = self.start if state is None else state
+        rest = (self.start if state is None else state)[1:]
         cells = np.asarray(cells, np.int32)
-        parts = (np.broadcast_to(x, cells.shape + np.shape(x)) for x in state[1:])
+        parts = (np.broadcast_to(x, cells.shape + np.shape(x)) for x in rest)
         return GridState(cells, *parts)
 
     def states(self) -> GridState:
