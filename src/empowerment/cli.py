@@ -1,6 +1,7 @@
 """The command line: parses, calls the library, prints. Each command is a dataclass whose fields are its flags."""
 
 import contextlib
+import inspect
 import io
 import json
 import re
@@ -27,8 +28,9 @@ def show(result: dict[str, Any], as_json: bool, text: str) -> None:
     print(json.dumps(result) if as_json else text)
 
 
-def options(slip: float | None) -> dict[str, Any]:
-    return {} if slip is None else {"slip": slip}
+def options(slip: float | None, bricks: bool) -> dict[str, Any]:
+    """What was given of a world's options."""
+    return ({} if slip is None else {"slip": slip}) | ({"bricks": True} if bricks else {})
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,15 @@ class Exact:
     """Number of actions in a sequence, K."""
     slip: float | None = None
     """Probability that a random move replaces the chosen action."""
+    bricks: Switch = False
+    """Give the agent bricks."""
     out: Path | None = None
     """Directory for the landscape and its picture."""
     json: Switch = False
     """Print one JSON object."""
 
     def run(self) -> None:
-        world = make(self.world, **options(self.slip))
+        world = make(self.world, **options(self.slip, self.bricks))
         land = exact(world, self.horizon, progress=True)
         if self.out is not None:
             from .figures.landscapes import save_landscape
@@ -124,6 +128,8 @@ class Train:
     """Number of actions in a sequence, K."""
     slip: float | None = None
     """Probability that a random move replaces the chosen action."""
+    bricks: Switch = False
+    """Give the agent bricks."""
     seed: int = 0
     """Seed of everything random."""
     updates: int | None = None
@@ -136,7 +142,7 @@ class Train:
     def run(self) -> None:
         from .variational.training import train
 
-        world = make(self.world, **options(self.slip))
+        world = make(self.world, **options(self.slip, self.bricks))
         settings: dict[str, Any] = {} if self.updates is None else {"updates": self.updates}
         land = train(world, self.horizon, self.seed, self.out, self.resume, **settings).landscape()
         result = {
@@ -189,6 +195,76 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Act:
+    """Act on empowerment: learned where a run is given, exact where a world is.
+
+    Examples:
+      empowerment act lava-maze --behaviour greedy --steps 60 --out out/maze
+      empowerment act runs/key-door --behaviour planning --gamma 0.97
+    """
+
+    run_or_world: Positional[Annotated[str, arg(metavar="RUN|WORLD")]]
+    """Directory of a run, name of a built-in world, or the path of a map (.txt)."""
+    behaviour: str = "greedy"
+    """greedy, model-free, planning, q-learning, look-ahead, shaping, source or random."""
+    steps: int = 100
+    """Number of actions to take; the episode ends earlier where the agent dies."""
+    horizon: int = 5
+    """Number of actions in a sequence, K, of exact empowerment; a run has its own."""
+    slip: float | None = None
+    """Probability that a random move replaces the chosen action, where a world is given."""
+    bricks: Switch = False
+    """Give the agent bricks, where a map is given."""
+    gamma: float = 0.95
+    """Discount of planning, Q-learning, look-ahead and shaping."""
+    goal: tuple[int, int] | None = None
+    """Row and column that the shaped task is to reach; by default the most empowered place."""
+    seed: int = 0
+    """Decides ties, chance and experience."""
+    every: int | None = None
+    """Steps between the pictures of the filmstrip; by default close together at first."""
+    out: Path | None = None
+    """Directory for the episode (JSON), its filmstrip and its video."""
+    json: Switch = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        from .behaviour import run_episode
+        from .behaviour.named import make_behaviour
+
+        setting = self._setting()
+        episode = run_episode(setting.world, make_behaviour(self.behaviour, setting), self.steps, self.seed)
+        result = episode.summary()
+        if self.out is not None:
+            from .figures.episode import save_episode
+
+            save_episode(setting.world, episode, self.out, self.every)
+            say(f"wrote the episode, its filmstrip and its video to {self.out}")
+        end = f"{episode.empowerment[-1]:.4f} nats" + (f" at {result['path'][-1]}" if result["path"] else "")
+        room = "" if episode.reachable_cells is None else f", {episode.reachable_cells} cells within reach"
+        fate = "alive" if episode.alive else "ended"
+        text = f"{setting.world.name}, {self.behaviour}: {fate} after {episode.steps} steps, {end}{room}"
+        show(result, self.json, text)
+
+    def _setting(self) -> Any:
+        from .behaviour import exact_source, exact_value, learned_source, learned_value
+        from .behaviour.named import Setting
+
+        rest = {"gamma": self.gamma, "goal": self.goal, "seed": self.seed}
+        if not Path(self.run_or_world).is_dir():
+            world = make(self.run_or_world, **options(self.slip, self.bricks))
+            return Setting(world, exact_value(world, self.horizon), exact_source(world, self.horizon), **rest)
+        if self.slip is not None or self.bricks:
+            raise ValueError("slip and bricks are the world's, and a run has its own world; leave them out")
+        from .variational.training import load
+
+        estimator = load(self.run_or_world)
+        world = estimator.world
+        assert world is not None  # load refuses runs whose world only their program knows
+        return Setting(world, learned_value(world, estimator), learned_source(world, estimator), **rest)
+
+
+@dataclass(frozen=True)
 class Reproduce:
     """Reproduce a figure of the paper: pictures, numbers, claims and a report; exit 1 where a claim is not shown.
 
@@ -221,14 +297,14 @@ class Reproduce:
             raise SystemExit(1)
 
 
-COMMANDS = {"worlds": Worlds, "exact": Exact, "train": Train, "check": Check, "reproduce": Reproduce}
+COMMANDS = {"worlds": Worlds, "exact": Exact, "train": Train, "check": Check, "act": Act, "reproduce": Reproduce}
 
 
 def parse(args: list[str]) -> Any:
     """The chosen command; bad flags end with one sentence and exit 2."""
     union: Any = None
     for name, command in COMMANDS.items():
-        one = Annotated[command, subcommand(name, prefix_name=False)]
+        one = Annotated[command, subcommand(name, prefix_name=False, description=inspect.getdoc(command))]
         union = one if union is None else union | one
     complaint = io.StringIO()
     try:

@@ -41,6 +41,7 @@ class MiniGridWorld(World):
     """
 
     chances = 1
+    on_host = True
 
     def __init__(self, env: MiniGridEnv, name: str):
         if env.agent_pos is None or tuple(env.agent_pos) == (-1, -1):

@@ -1,4 +1,4 @@
-"""Third-party Gymnasium environments as worlds. Those that reveal their dynamics are exact."""
+"""Gymnasium environments as worlds. Those that reveal their dynamics are exact; on the others one can learn."""
 
 import sys
 from typing import Any
@@ -6,7 +6,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
+from gymnasium.vector import VectorEnv
 
+from .environment import WorldEnv
+from .learnable import Make, live
 from .table import TableWorld
 from .world import Layout, World
 
@@ -29,22 +32,49 @@ ACTIONS = {
 }
 
 
-def from_gymnasium(env: gymnasium.Env) -> World:
-    """A world from a Gymnasium environment.
+def from_gymnasium(
+    env: gymnasium.Env | VectorEnv | Make, learn: bool = False, copies: int = 1, processes: bool = False
+) -> World:
+    """A world from a Gymnasium environment, a vector environment, or a function that makes an environment.
 
-    Environments with a table of transitions `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi) and MiniGrid
-    environments become exact worlds. Time limits are left out, since a step counter is no part of a state, and
-    terminal states absorb. The environment itself is not changed.
+    Environments with a table of transitions `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi), MiniGrid
+    environments and this package's own become exact worlds. Time limits are left out, since a step counter is no part
+    of a state, and terminal states absorb. The environment itself is not changed.
+
+    On every other environment with Discrete or MultiDiscrete actions, and on those with `learn=True`, empowerment is
+    learned by acting in the environment itself, from its own observations (pixels, vectors or numbers): `copies` of
+    it, each in a process of its own with `processes=True` (worth it where a step takes longer than a millisecond; a
+    script then needs `if __name__ == "__main__":`).
 
     >>> import gymnasium
     >>> from_gymnasium(gymnasium.make("FrozenLake-v1")).actions
     ('left', 'down', 'right', 'up')
+    >>> from_gymnasium(gymnasium.make("CartPole-v1"), copies=4).copies
+    4
     """
-    if not isinstance(env, gymnasium.Env):
+    single = isinstance(env, gymnasium.Env)
+    if not single and not isinstance(env, VectorEnv) and not callable(env):
         raise ValueError(
-            f"env is a {type(env).__name__}; give a gymnasium.Env, such as gymnasium.make('FrozenLake-v1')"
+            f"env is a {type(env).__name__}; give a gymnasium.Env, such as gymnasium.make('FrozenLake-v1'), "
+            "a vector environment, or a function that makes an environment"
         )
+    world = _exact(env) if single and not learn else None
+    if world is None:
+        return live(env, copies, processes, name_of(env))
+    if copies != 1 or processes:
+        raise ValueError(
+            f"copies={copies} and processes={processes} are for learning on the environment itself, and "
+            f"{world.name!r} is enumerated; leave them out, or give learn=True"
+        )
+    return world
+
+
+def _exact(env: gymnasium.Env) -> World | None:
+    """The exact world of an environment that reveals its dynamics."""
     inner: Any = env.unwrapped
+    if isinstance(inner, WorldEnv):
+        _refuse_wrappers(env)
+        return inner.world
     if isinstance(getattr(inner, "P", None), dict):
         _refuse_wrappers(env)
         return from_table(inner)
@@ -54,14 +84,14 @@ def from_gymnasium(env: gymnasium.Env) -> World:
         if is_minigrid(inner):
             _refuse_wrappers(env)
             return MiniGridWorld(inner, name_of(inner))
-    raise ValueError(
-        f"environment {name_of(inner)!r} can be learned on but not enumerated: it has neither a table of transitions "
-        "(env.unwrapped.P) nor a MiniGrid grid; give one of those, or from_transitions(T)"
-    )
+    return None
 
 
-def name_of(env: gymnasium.Env) -> str:
-    return env.spec.id if env.spec is not None else type(env).__name__
+def name_of(env: Any) -> str:
+    """What an environment is called in messages."""
+    inner = getattr(env, "unwrapped", env)
+    spec = getattr(inner, "spec", None)
+    return spec.id if spec is not None else getattr(inner, "__name__", type(inner).__name__)
 
 
 def _refuse_wrappers(env: gymnasium.Env) -> None:
@@ -70,7 +100,7 @@ def _refuse_wrappers(env: gymnasium.Env) -> None:
         if not isinstance(env, HARMLESS):
             raise ValueError(
                 f"wrapper {type(env).__name__} may change what actions do, which the table beneath it does not show; "
-                "give the environment without it, or env.unwrapped"
+                "give the environment without it, or learn on it as it is with learn=True"
             )
         env = env.env
 

@@ -86,6 +86,8 @@ class World(ABC):
     start: State
     """The state the world starts in, without batch dimensions."""
     layout: Layout | None = None
+    on_host: bool = False
+    """Whether `step` and `observe` run in NumPy only and cannot be compiled."""
 
     @property
     def deterministic(self) -> bool:

@@ -1,0 +1,257 @@
+"""Gymnasium environments that can be learned on but not enumerated: live copies on the host, stepped together."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+
+from .world import World
+
+MOST_ACTIONS = 1024
+MOST_STATES = 2**14
+"""Discrete observations are shown as one number for each state, one of which is 1."""
+LARGEST_SIDE = 96  # pixels; the convolutions are made for small pictures
+MOST_CHANNELS = 16
+
+Make = Callable[[], gymnasium.Env]
+
+
+class Moved(NamedTuple):
+    """What one action did, for each copy."""
+
+    end: np.ndarray
+    """What was seen after the action, before any reset."""
+    terminated: np.ndarray
+    truncated: np.ndarray
+
+
+class HostWorld(World):
+    """A world known only by acting in it.
+
+    Its dynamics are not revealed, so `emp.exact` refuses it, and it cannot be put into a state. What stands in for a
+    state is what the environment shows: `observe` turns that into what the learner sees, and
+    `est.landscape(states=...)` takes a batch of the environment's own observations.
+    """
+
+    chances = 0  # not known
+    on_host = True
+
+    def __init__(self, env: VectorEnv, name: str):
+        self.name, self.env, self.copies = name, env, env.num_envs
+        self._mode = env.metadata.get("autoreset_mode")
+        if not isinstance(self._mode, AutoresetMode):
+            raise ValueError(
+                f"vector environment {name!r} does not say when it resets copies that have ended; "
+                "set env.metadata['autoreset_mode'] to one of gymnasium.vector.AutoresetMode"
+            )
+        self._space, self._action_space = env.single_observation_space, env.single_action_space
+        self.shape = check_observations(self._space, name)
+        self.actions = action_names(self._action_space, name)
+        self.seen = np.zeros((self.copies, *self.shape), np.float32)
+        """What each copy shows now, as the learner sees it."""
+        self.asleep = np.ones(self.copies, bool)
+        """Copies whose episode is over and whose next step is a reset, whatever the action."""
+
+    def begin(self, seed: int) -> None:
+        """Reset every copy."""
+        observations, _ = self._call("reset", seed=seed)
+        self.seen = self._see(observations, "reset")
+        self.asleep = np.zeros(self.copies, bool)
+
+    def move(self, actions: np.ndarray) -> Moved:
+        """One action in each copy; copies that end are reset now or, those asleep, at their next step."""
+        observations, _, terminated, truncated, info = self._call("step", self._to_environment(actions))
+        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        self.seen = self._see(observations, "step")
+        end, over = self.seen, terminated | truncated
+        if self._mode == AutoresetMode.NEXT_STEP:
+            self.asleep = over
+        elif over.any() and self._mode == AutoresetMode.SAME_STEP:
+            end = end.copy()
+            end[over] = self._see(self._finals(info, over), "step")
+        elif over.any():
+            observations, _ = self._call("reset", options={"reset_mask": over.copy()})
+            self.seen = np.where(over.reshape(-1, *(1 for _ in self.shape)), self._see(observations, "reset"), end)
+        return Moved(end, terminated, truncated)
+
+    def observe(self, state: Any) -> np.ndarray:
+        """What the learner sees of a batch of the environment's observations."""
+        return to_frames(self._space, np.asarray(state))
+
+    def close(self) -> None:
+        """Close every copy, and end the processes that they run in."""
+        self.env.close()
+
+    @property
+    def start(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._refuse()
+
+    def states(self) -> NoReturn:
+        self._refuse()
+
+    def step(self, state: Any, action: Any, chance: Any) -> NoReturn:
+        self._refuse()
+
+    def probabilities(self, state: Any, action: Any) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ValueError(
+            f"environment {self.name!r} can be learned on but not enumerated: it has neither a table of transitions "
+            "(env.unwrapped.P) nor a MiniGrid grid; use emp.train on it, and give observations as states="
+        )
+
+    def _call(self, method: str, *args: Any, **options: Any) -> Any:
+        """A call of the environment; what goes wrong in it is said in one sentence."""
+        try:
+            return getattr(self.env, method)(*args, **options)
+        except Exception as error:
+            raise ValueError(
+                f"environment {self.name!r} failed in {method}: {type(error).__name__}: {error}; mend the environment"
+            ) from error
+
+    def _see(self, observations: Any, method: str) -> np.ndarray:
+        array = np.asarray(observations)
+        if array.shape[1:] != self._space.shape:
+            raise ValueError(
+                f"environment {self.name!r} returned observations of shape {array.shape[1:]} from {method}, and its "
+                f"observation space says {self._space.shape}; mend the environment"
+            )
+        frames = to_frames(self._space, array)
+        if not np.isfinite(frames).all():
+            raise ValueError(
+                f"environment {self.name!r} returned NaN or infinity from {method}; mend the environment, "
+                "or wrap it in gymnasium.wrappers.TransformObservation"
+            )
+        return frames
+
+    def _finals(self, info: dict[str, Any], over: np.ndarray) -> np.ndarray:
+        """Last observations of the episodes that are over."""
+        if "final_obs" not in info:
+            raise ValueError(
+                f"vector environment {self.name!r} resets in the same step and gives no info['final_obs'] in step; "
+                "add it, or use another autoreset mode"
+            )
+        return np.stack([np.asarray(info["final_obs"][i]) for i in np.flatnonzero(over)])
+
+    def _to_environment(self, actions: np.ndarray) -> np.ndarray:
+        space = self._action_space
+        if isinstance(space, spaces.MultiDiscrete):
+            return (np.stack(np.unravel_index(actions, space.nvec), axis=-1) + space.start).astype(space.dtype)
+        return (actions + space.start).astype(space.dtype)  # pyright: ignore[reportAttributeAccessIssue] - Discrete
+
+
+def live(env: gymnasium.Env | VectorEnv | Make, copies: int, processes: bool, name: str) -> HostWorld:
+    """An environment to act in: a vector environment as it is, else `copies` of a single one."""
+    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
+        raise ValueError(f"copies={copies!r} must be a whole number of 1 or more")
+    if isinstance(env, VectorEnv):
+        if copies > 1 or processes:
+            raise ValueError(
+                f"copies={copies} and processes={processes} are for single environments; environment {name!r} is a "
+                "vector environment already"
+            )
+        return HostWorld(env, name)
+    if isinstance(env, gymnasium.Env):
+        check_observations(env.observation_space, name)
+        action_names(env.action_space, name)
+        makers = [lambda: env] if copies == 1 and not processes else [_maker(env, name)] * copies
+    else:
+        makers = [env] * copies
+    try:
+        vector = _parallel(makers) if processes else SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+    except Exception as error:
+        raise ValueError(
+            f"environment {name!r} could not be made: {type(error).__name__}: {error}; mend the function that makes it"
+        ) from error
+    return HostWorld(vector, name)
+
+
+def _parallel(makers: list[Make]) -> VectorEnv:
+    # A forked process would inherit the threads of the learner in an unusable state.
+    return AsyncVectorEnv(makers, context="spawn", autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def _maker(env: gymnasium.Env, name: str) -> Make:
+    """A function that makes an environment like this one, its wrappers included."""
+    spec = env.spec
+    if spec is None or any(wrapper.kwargs is None for wrapper in spec.additional_wrappers):
+        raise ValueError(
+            f"environment {name!r} cannot be made again from its spec, which copies need; "
+            "give a function that makes it: from_gymnasium(lambda: ..., copies=...)"
+        )
+    return lambda: gymnasium.make(spec)
+
+
+def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
+    """Names of the primitive actions; combinations of several choices are actions of their own."""
+    if isinstance(space, spaces.Discrete):
+        names = [f"action {i}" for i in range(int(space.start), int(space.start + space.n))]
+    elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        if np.prod(space.nvec.astype(float)) > MOST_ACTIONS:
+            raise _too_many(space, name)
+        names = [f"action {tuple(map(int, index + space.start))}" for index in np.ndindex(*space.nvec)]
+    elif isinstance(space, spaces.Box):
+        raise ValueError(
+            f"environment {name!r} has continuous actions, {space}, which cannot be learned on yet; "
+            "wrap it so that its actions are Discrete (gymnasium.wrappers.TransformAction)"
+        )
+    else:
+        raise ValueError(
+            f"environment {name!r} has actions {space}; wrap it so that they are Discrete or MultiDiscrete "
+            "(gymnasium.wrappers.TransformAction)"
+        )
+    if len(names) > MOST_ACTIONS:
+        raise _too_many(space, name)
+    return tuple(names)
+
+
+def _too_many(space: gymnasium.Space, name: str) -> ValueError:
+    return ValueError(
+        f"environment {name!r} has more than {MOST_ACTIONS} actions, {space}; wrap it so that it has fewer "
+        "(gymnasium.wrappers.TransformAction)"
+    )
+
+
+def check_observations(space: gymnasium.Space, name: str) -> tuple[int, ...]:
+    """The shape of what the learner sees; a ValueError says what to wrap the environment in."""
+    if isinstance(space, spaces.Discrete) and space.n <= MOST_STATES:
+        return (int(space.n),)
+    remedy = _remedy(space)
+    if remedy is not None:
+        raise ValueError(f"environment {name!r} has observations {_brief(space)}; {remedy}")
+    return space.shape or ()
+
+
+def _remedy(space: gymnasium.Space) -> str | None:
+    """What to wrap an environment of these observations in, or None where nothing is needed."""
+    if isinstance(space, spaces.Dict):
+        return (
+            "wrap it in gymnasium.wrappers.FlattenObservation or, for MiniGrid, in minigrid.wrappers.FullyObsWrapper "
+            "and then ImgObsWrapper"
+        )
+    if not isinstance(space, spaces.Box) or space.dtype is None or len(space.shape) in (0, 2) or len(space.shape) > 3:
+        pixels = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 2
+        if pixels:
+            return "wrap it in gymnasium.wrappers.ReshapeObservation to rows, columns and 1 channel"
+        return "wrap it in gymnasium.wrappers.FlattenObservation"
+    if len(space.shape) == 3 and space.shape[2] > MOST_CHANNELS:
+        return "wrap it in gymnasium.wrappers.TransformObservation that moves the channels last"
+    if len(space.shape) == 3 and max(space.shape[:2]) > LARGEST_SIDE:
+        return f"wrap it in gymnasium.wrappers.ResizeObservation to at most {LARGEST_SIDE} rows and columns"
+    return None
+
+
+def _brief(space: gymnasium.Space) -> str:
+    return f"{type(space).__name__}{f' of shape {space.shape}' if space.shape else ''}"
+
+
+def to_frames(space: gymnasium.Space, observations: np.ndarray) -> np.ndarray:
+    """A batch of an environment's observations as the learner sees them: pixels, or `float32` vectors."""
+    if isinstance(space, spaces.Discrete):
+        numbers = np.arange(space.start, space.start + space.n)
+        return (observations[..., None] == numbers).astype(np.float32)
+    return observations if observations.dtype == np.uint8 else observations.astype(np.float32)
