@@ -21,6 +21,8 @@ from ..worlds.world import State, World, leaves, take
 
 LARGEST_TABLE = 1024
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is encoded once."""
+LARGEST_HOST_TABLE = 2**15
+"""Worlds that run on the host are tabulated up to here, since a look-up on the device is far quicker than their step."""
 
 
 class Batch(NamedTuple):
@@ -60,6 +62,11 @@ class Experience(NamedTuple):
     restart: float
     revisit: float
 
+    @property
+    def on_host(self) -> bool:
+        """Whether agents act on the host, outside of the compiled loop."""
+        return self.world.on_host
+
     def init(self, key: Key[Array, ""]) -> Agents:
         """The agents' first states; every start is as good as any other."""
         states = self._fresh(key)
@@ -79,6 +86,10 @@ class Experience(NamedTuple):
             visited.append(states)
         starts = jax.tree.map(lambda *x: jnp.concatenate(x), *visited[:-1])
         return Agents(states, starts, agents.errors), self._batch(visited, jnp.concatenate(chosen))
+
+    def learned(self, agents: Agents, errors: Float[Array, "n"]) -> Agents:
+        """Remember how large the error was at each window's start."""
+        return agents._replace(errors=errors)
 
     def _move(self, agents: Agents, *, key: Key[Array, ""]) -> State:
         """Send some agents back to where errors were large, and the dead and some others to a new start."""
@@ -116,13 +127,27 @@ class Experience(NamedTuple):
         return Batch(frames, rows, rows + self.agents, actions)
 
 
+class PicturedTable(TableWorld):
+    """A table whose states are seen as the pictures of the world that it was made from."""
+
+    def __init__(self, table: TableWorld, frames: np.ndarray):
+        super().__init__(table.successors, table.odds, table.name, table.actions, terminals=table.terminal(slice(None)))
+        self._frames = frames
+
+    def observe(self, state: Any) -> Any:
+        return jnp.asarray(self._frames)[state]
+
+
 def experience(world: World, batch: int, windows: int, restart: float, revisit: float) -> Experience:
     """The experience of `batch` windows an update; small worlds are tabulated first."""
-    table = tabulate(world, LARGEST_TABLE)
+    table, starts = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE), None
     if table is not None:
         small, frames, starts = table
-        return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit)
-    return Experience(world, None, world.states(), max(batch // windows, 1), windows, restart, revisit)
+        if small.size <= LARGEST_TABLE:
+            return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit)
+        world = PicturedTable(small, frames)
+    starts = world.states() if starts is None else starts
+    return Experience(world, None, starts, max(batch // windows, 1), windows, restart, revisit)
 
 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:

@@ -1,0 +1,139 @@
+"""Where windows (x, a_1..a_K, x') come from in an environment that runs on the host and cannot be put into a state.
+
+Copies of the environment play windows side by side. An episode that ends inside a window ends it: where it terminated,
+what was seen last is x', since terminal states absorb, as in the exact channel; where it was cut off by a time limit,
+the window is dropped. The rest of that window's actions are played and forgotten, so that all copies stay in step and
+no window bridges a reset.
+
+Acting is slow on the host, so each window is learned from about `REUSE` times. Mini-batches come from the last
+`KEPT` batches of windows and no further back, since the decoder has to fit the source that acts now: a window is
+at most `REUSE * KEPT` updates old, about one in a hundred of a default run.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ..worlds.learnable import HostWorld
+from .experience import Batch, Chooser
+from .learner import Info, Learner, State
+
+REUSE = 8
+KEPT = 4
+FRUITLESS = 200
+"""Windows that every copy may lose in a row before the environment is refused."""
+SAMPLE = 256  # observations that the representation's centre and scale are taken from
+
+
+class Windows(NamedTuple):
+    """Windows on the host."""
+
+    start: np.ndarray
+    end: np.ndarray
+    actions: np.ndarray
+
+
+class Recent:
+    """The last `size` windows."""
+
+    def __init__(self, size: int):
+        self._size, self._kept, self._next = size, None, 0
+        self.count = 0
+
+    def add(self, new: Windows) -> None:
+        if self._kept is None:
+            self._kept = Windows(*(np.zeros((self._size, *x.shape[1:]), x.dtype) for x in new))
+        rows = (self._next + np.arange(len(new.actions))) % self._size
+        for kept, x in zip(self._kept, new, strict=True):
+            kept[rows] = x
+        self._next = (self._next + len(rows)) % self._size
+        self.count = min(self.count + len(rows), self._size)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Batch:
+        """A mini-batch; none twice if there are enough."""
+        assert self._kept is not None
+        rows = rng.choice(self.count, count, replace=self.count < count)
+        start, end, actions = (x[rows] for x in self._kept)
+        index = jnp.arange(count)
+        return Batch(jnp.asarray(np.concatenate([start, end])), index, index + count, jnp.asarray(actions))
+
+
+class HostExperience:
+    """Copies of an environment, and the windows they played last. Nothing of it is kept in checkpoints: a run that is
+    taken up again resets the environment and collects a whole batch first."""
+
+    on_host = True
+
+    def __init__(self, world: HostWorld, batch: int):
+        self._world, self._batch = world, batch
+        self._recent: Recent | None = None
+
+    def init(self, key: Key[Array, ""]) -> tuple[()]:
+        """Nothing: agents are where their environments are."""
+        return ()
+
+    def sample_frames(self, key: Key[Array, ""]) -> Any:
+        """Observations of copies that acted at random, for the representation's centre and scale."""
+        rng, world = _generator(key), self._world
+        world.begin(int(rng.integers(2**31)))
+        seen = [world.seen]
+        while sum(map(len, seen)) < SAMPLE:
+            world.move(rng.integers(len(world.actions), size=world.copies))
+            seen.append(world.seen)
+        return jnp.asarray(np.concatenate(seen))
+
+    def collect(self, agents: tuple[()], choose: Chooser, *, key: Key[Array, ""]) -> tuple[tuple[()], Batch]:
+        """Play some windows with the present source, then draw a mini-batch of recent ones."""
+        key, seed = jax.random.split(key)
+        rng = _generator(seed)
+        if self._recent is None:
+            self._recent = Recent(KEPT * self._batch)
+            self._world.begin(int(rng.integers(2**31)))
+        wanted = -(-self._batch // (REUSE if self._recent.count else 1))
+        found, rounds = 0, 0
+        while found < wanted:
+            key, now = jax.random.split(key)
+            actions = np.asarray(choose(self._world.seen, np.arange(self._world.copies), key=now), np.int32)
+            windows = play(self._world, actions)
+            self._recent.add(windows)
+            found, rounds = found + len(windows.actions), rounds + 1
+            if not found and rounds == FRUITLESS:
+                raise ValueError(
+                    f"environment {self._world.name!r} was cut off before {actions.shape[1]} actions in "
+                    f"{rounds} windows; give a smaller horizon, or a longer time limit (max_episode_steps)"
+                )
+        return agents, self._recent.draw(self._batch, rng)
+
+    def learned(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
+        """Nothing is done with the errors: an environment cannot be put back to where they were large."""
+        return agents
+
+
+class Compiled:
+    """A learner whose two halves are compiled one by one, for a loop that runs on the host."""
+
+    def __init__(self, learner: Learner):
+        self.config, self.init = learner.config, learner.init
+        self.choose, self.update = jax.jit(learner.choose), jax.jit(learner.update)
+
+
+def play(world: HostWorld, actions: np.ndarray) -> Windows:
+    """One window in every copy; those that were asleep or cut off are left out."""
+    start, end = world.seen, world.seen.copy()
+    running = ~world.asleep
+    good = running.copy()
+    for k in range(actions.shape[1]):
+        moved = world.move(actions[:, k])
+        end[running] = moved.end[running]
+        cut = running & moved.truncated & ~moved.terminated
+        if k + 1 < actions.shape[1]:
+            good &= ~cut
+        running &= ~(moved.terminated | moved.truncated)
+    return Windows(start[good], end[good], actions[good])
+
+
+def _generator(key: Key[Array, ""]) -> np.random.Generator:
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
