@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr, rel_entr, softmax, xlogy
+from scipy.special import rel_entr, softmax, xlogy
+
+from .interior_point import EPSILON, Channels, bounds, interior_point, log_of_output, log_sum, times
 
 Array = NDArray[np.float64]
 
@@ -27,12 +29,8 @@ SMALLEST_TOLERANCE = 1e-11
 SMALLEST_BETA = 1e-6
 """Below this, F is the entropy of the source to within rounding."""
 ROW_SUM_ERROR = 1e-9
-EPSILON = float(np.finfo(np.float64).eps)
-NEWTON_LIMIT = 60
 BLOCK = 2**17
 """Entries of the channels solved together: 1 MiB, which stays in the cache and bounds the memory."""
-TINY = 1e-300
-"""Outputs of smaller probability count as this large, to keep logarithms finite; the bracket stays valid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,17 +129,17 @@ def blahut_arimoto(
     iteration = 0
     while True:
         source = np.exp(log_source)
-        log_output = _log_output(channel, source)
-        divergence = channel.negentropy - _times(channel.rows, log_output)
+        log_output = log_of_output(channel, source)
+        divergence = channel.negentropy - times(channel.rows, log_output)
         log_source = beta * (log_source + divergence)
-        log_source = log_source - _log_sum(log_source)
+        log_source = log_source - log_sum(log_source)
         change = float(np.abs(np.exp(log_source) - source).max()) if beta > 1 else np.nan
         settled = change <= tolerance if beta > 1 else _closed(channel, source, divergence, tolerance)
         if settled or iteration >= max_iterations:
             break
         iteration += 1
     source = source / source.sum()
-    lower, upper = (float(bound[0]) for bound in _bounds(channel, source, log_output))
+    lower, upper = (float(bound[0]) for bound in bounds(channel, source, log_output))
     if beta > 1:
         upper = min(capacity(channel.rows[0]).upper, float(np.log(source.size)) / beta * (1 + 4 * EPSILON))
         return Capacity(lower, upper, source[0], iteration, _stationary_status(change, iteration, tolerance))
@@ -198,34 +196,14 @@ def _rounded_up(size: int) -> int:
     return -(-size // step) * step
 
 
-class _Batch(NamedTuple):
-    """Channels of one padded shape: outputs padded with zeros, rows by sharing a row between two places."""
-
-    rows: Array
-    """(channels, inputs, outputs)"""
-    negentropy: Array
-    """sum_y W ln W of each row."""
-    copies: Array
-    """How many original rows each row stands for; a fraction where the row is shared."""
-    c: float
-    """1/beta - 1."""
-
-    @property
-    def columns(self) -> Array:
-        return np.swapaxes(self.rows, 1, 2)
-
-    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "_Batch":
-        return _Batch(self.rows[index], self.negentropy[index], self.copies[index], self.c)
-
-
-def _batch(channels: Sequence[_Reduced], c: float) -> _Batch:
+def _batch(channels: Sequence[_Reduced], c: float) -> Channels:
     inputs, outputs = (max(sizes) for sizes in zip(*(channel.rows.shape for channel in channels), strict=True))
     rows, copies = np.zeros((len(channels), inputs, outputs)), np.ones((len(channels), inputs))
     for i, channel in enumerate(channels):
         place = _places(len(channel.rows), inputs)
         rows[i, :, : channel.rows.shape[1]] = channel.rows[place]
         copies[i] = (channel.copies / np.bincount(place))[place]
-    return _Batch(rows, xlogy(rows, rows).sum(axis=2), copies, c)
+    return Channels(rows, xlogy(rows, rows).sum(axis=2), copies, c)
 
 
 def _places(rows: int, padded: int) -> NDArray[np.intp]:
@@ -236,7 +214,7 @@ def _places(rows: int, padded: int) -> NDArray[np.intp]:
 def _solved(channels: Sequence[_Reduced], c: float, tolerance: float) -> Iterator[Capacity]:
     # A step that overflows leaves a point that no bound accepts, so that the best bounds so far stand.
     with np.errstate(all="ignore"):
-        best = _interior_point(_batch(channels, c), tolerance)
+        best = interior_point(_batch(channels, c), tolerance)
     for i, channel in enumerate(channels):
         width, iterations = float(best.upper[i] - best.lower[i]), int(best.iterations[i])
         merged = np.bincount(_places(len(channel.rows), best.source.shape[1]), best.source[i])
@@ -246,222 +224,12 @@ def _solved(channels: Sequence[_Reduced], c: float, tolerance: float) -> Iterato
         yield Capacity(float(best.lower[i]), float(best.upper[i]), source / source.sum(), iterations, status)
 
 
-def _times(matrices: Array, vectors: Array) -> Array:
-    return (matrices @ vectors[..., None])[..., 0]
-
-
-def _log_sum(exponents: Array, weights: Array | float = 1.0) -> Array:
-    """ln sum_x m_x exp(e_x), without overflow."""
-    top = exponents.max(axis=1, keepdims=True)
-    return top + np.log((weights * np.exp(exponents - top)).sum(axis=1, keepdims=True))
-
-
-def _log_output(channel: _Batch, source: Array) -> Array:
-    """ln pW."""
-    output = np.maximum(_times(channel.columns, source), TINY)
-    # With a total of exactly one, the rounding of each entry enters the lower bound squared.
-    return np.log(output / output.sum(axis=1, keepdims=True))
-
-
-def _bounds(channel: _Batch, source: Array, log_output: Array) -> tuple[Array, Array]:
-    """Both sides of the bracket, from p and from ln q (of any total), widened by what rounding can do."""
-    unit = EPSILON * (channel.rows.shape[2] + 32)
-    own = _log_output(channel, source)
-    value = channel.negentropy - _times(channel.rows, own)
-    entropy = entr(source) + source * np.log(channel.copies)
-    # Each logarithm and each sum errs by a few units of the size of what is summed.
-    size = source * (value - 2 * channel.negentropy) + abs(channel.c) * np.abs(entropy)
-    lower = (source * value + channel.c * entropy).sum(axis=1)
-    lower = lower - unit * (size.sum(axis=1) + 1 + abs(channel.c))
-    if channel.c >= 0:
-        lower = np.maximum(lower, 0.0)
-    return lower, _upper(channel, log_output, unit)
-
-
-def _upper(channel: _Batch, log_output: Array, unit: float) -> Array:
-    """c ln sum_x m_x exp(D_x / c), or max_x D_x, with D_x = KL(W_x || q) for m_x equal rows."""
-    value = channel.negentropy - _times(channel.rows, log_output)
-    magnitude = _times(channel.rows, np.abs(log_output)) - channel.negentropy
-    value = value + unit * (magnitude + 1) + _log_sum(log_output)
-    if channel.c <= 0:
-        return value.max(axis=1)
-    soft = channel.c * _log_sum(value / channel.c, channel.copies)[:, 0]
-    return soft + unit * (np.abs(soft) + channel.c)
-
-
-def _closed(channel: _Batch, source: Array, divergence: Array, tolerance: float) -> bool:
+def _closed(channel: Channels, source: Array, divergence: Array, tolerance: float) -> bool:
     """Whether one iterate's bracket is closed; the guarded one is formed once the rough one is narrow."""
     if channel.c == 0 and divergence.max() - (source * divergence).sum() > tolerance:
         return False
-    lower, upper = _bounds(channel, source, _log_output(channel, source))
+    lower, upper = bounds(channel, source, log_of_output(channel, source))
     return float(upper[0] - lower[0]) <= tolerance
-
-
-class _Best(NamedTuple):
-    """The tightest bounds seen so far: every iterate's are valid."""
-
-    lower: Array
-    upper: Array
-    source: Array
-    iterations: NDArray[np.intp]
-
-
-class _Point(NamedTuple):
-    """An iterate of the interior-point method for min_q max_x D_x(q)."""
-
-    source: Array
-    """p > 0, the multiplier of D_x <= t."""
-    log_output: Array
-    """u = ln q, which equals ln pW at the solution only."""
-    level: Array
-    """t."""
-    slack: Array
-    """s > 0, at the solution t - D_x - c ln(m_x / p_x)."""
-
-
-def _interior_point(channel: _Batch, tolerance: float) -> _Best:
-    """Newton steps on the channels whose bracket is still open."""
-    point = _start(channel)
-    count = len(channel.rows)
-    best = _Best(np.full(count, -np.inf), np.full(count, np.inf), point.source.copy(), np.zeros(count, np.intp))
-    left = np.arange(count)
-    for iteration in range(NEWTON_LIMIT + 1):
-        _record(best, left, channel, point, iteration)
-        wide = best.upper[left] - best.lower[left] > tolerance
-        if not wide.any():
-            break
-        if not wide.all():
-            left, channel, point = left[wide], channel.take(wide), _Point(*(part[wide] for part in point))
-        point = _newton(channel, point, tolerance)
-    return best
-
-
-def _record(best: _Best, left: NDArray[np.intp], channel: _Batch, point: _Point, iteration: int) -> None:
-    lower, upper = _bounds(channel, point.source, point.log_output)
-    better = lower > best.lower[left]
-    best.source[left[better]] = point.source[better]
-    best.lower[left] = np.fmax(best.lower[left], lower)
-    best.upper[left] = np.fmin(best.upper[left], upper)
-    best.iterations[left] = iteration
-
-
-def _start(channel: _Batch) -> _Point:
-    """The uniform source, its own output, and a level above every D_x by as much as the bracket is wide."""
-    source = channel.copies / channel.copies.sum(axis=1, keepdims=True)
-    log_output = _log_output(channel, source)
-    score = _score(channel, source, log_output)
-    top = score.max(axis=1, keepdims=True)
-    level = top + np.maximum(top - (source * score).sum(axis=1, keepdims=True), 1e-3)
-    return _Point(source, log_output, level, level - score)
-
-
-def _score(channel: _Batch, source: Array, log_output: Array) -> Array:
-    """The derivative of F by p_x, D_x + c ln(m_x / p_x), but for a constant."""
-    value = channel.negentropy - _times(channel.rows, log_output)
-    return value + channel.c * np.log(channel.copies / source) if channel.c else value
-
-
-class _System(NamedTuple):
-    """The Newton equations [1/d, W; W', -q] [z; v] = [b; -e], eliminated onto their smaller side."""
-
-    inverse: Array
-    """Of W' diag(d) W + diag(q), or of W diag(1/q) W' + diag(1/d) where inputs are the fewer."""
-    weight: Array
-    """d = p / (s + c)."""
-    output: Array
-    """q = pW."""
-    mismatch: Array
-    """e = q (ln q - u)."""
-    residual: Array
-    """D + c ln(m / p) - t."""
-
-
-def _system(channel: _Batch, point: _Point) -> _System:
-    weight = point.source / (point.slack + channel.c)
-    output = np.maximum(_times(channel.columns, point.source), TINY)
-    inner, outer = np.sqrt(weight)[:, :, None], 1 / np.sqrt(output)
-    if _by_inputs(channel):
-        inner, outer = 1 / np.sqrt(output)[:, None, :], np.sqrt(weight)
-    half = channel.rows * inner
-    half = half if _by_inputs(channel) else np.swapaxes(half, 1, 2)
-    both = outer[:, :, None] * outer[:, None, :]
-    # Identity plus a Gram matrix: no eigenvalue is below one, whatever the probabilities.
-    gram: Array = np.eye(outer.shape[1]) + both * (half @ np.swapaxes(half, 1, 2))
-    mismatch = output * (np.log(output) - point.log_output)
-    residual = _score(channel, point.source, point.log_output) - point.level
-    return _System(both * _inverse(gram), weight, output, mismatch, residual)
-
-
-def _inverse(matrices: Array) -> Array:
-    """Inverses; one matrix that is singular to rounding does not stop the others of its block."""
-    try:
-        return np.asarray(np.linalg.inv(matrices), np.float64)
-    except np.linalg.LinAlgError:
-        size = matrices.shape[1]
-        shift = 4 * size * EPSILON * np.abs(matrices).max(axis=(1, 2), keepdims=True)
-        return np.asarray(np.linalg.inv(matrices + shift * np.eye(size)), np.float64)
-
-
-def _by_inputs(channel: _Batch) -> bool:
-    return channel.rows.shape[1] <= channel.rows.shape[2]
-
-
-def _respond(channel: _Batch, system: _System, right: Array) -> tuple[Array, Array]:
-    """(z, v) of the Newton equations for b = right."""
-    if _by_inputs(channel):
-        z = _times(system.inverse, right - _times(channel.rows, system.mismatch / system.output))
-        return z, (_times(channel.columns, z) + system.mismatch) / system.output
-    v = _times(system.inverse, _times(channel.columns, system.weight * right) + system.mismatch)
-    return system.weight * (right - _times(channel.rows, v)), v
-
-
-def _respond_to_level(channel: _Batch, system: _System) -> tuple[Array, Array]:
-    """(z, v) for b = 1 and e = 0; by outputs, 1 - v = A^-1 q avoids a difference of nearly equal numbers."""
-    if _by_inputs(channel):
-        z = system.inverse.sum(axis=2)
-        return z, _times(channel.columns, z) / system.output
-    rest = _times(system.inverse, system.output)
-    return system.weight * _times(channel.rows, rest), 1 - rest
-
-
-def _newton(channel: _Batch, point: _Point, tolerance: float) -> _Point:
-    """One Mehrotra step towards p s = mu, u = ln pW, s = t - D - c ln(m / p), sum p = 1."""
-    system = _system(channel, point)
-    level = _respond_to_level(channel, system)
-    mu = (point.source * point.slack).mean(axis=1, keepdims=True)
-    trial = _direction(channel, point, system, level, np.zeros_like(mu))
-    after = _moved(point, trial, 1.0)
-    ratio = (after.source * after.slack).mean(axis=1, keepdims=True) / mu
-    # Products far below the tolerance gain nothing and cost accuracy.
-    target = np.maximum(np.clip(ratio, 0, 1) ** 3 * mu, 0.1 * tolerance / channel.rows.shape[1])
-    step = _direction(channel, point, system, level, target - trial.source * trial.slack)
-    moved = _moved(point, step, 0.99)
-    return moved._replace(source=moved.source / moved.source.sum(axis=1, keepdims=True))
-
-
-def _direction(channel: _Batch, point: _Point, system: _System, level: tuple[Array, Array], product: Array) -> _Point:
-    """Newton direction to (p + dp)(s + ds) = product, to first order."""
-    z, v = _respond(channel, system, product / point.source + system.residual)
-    rise = z.sum(axis=1, keepdims=True) / level[0].sum(axis=1, keepdims=True)
-    source = z - rise * level[0]
-    slack = (product - point.slack * source) / point.source - point.slack
-    return _Point(source, v - rise * level[1], rise, slack)
-
-
-def _moved(point: _Point, step: _Point, share: float) -> _Point:
-    """Along the step as far as this share of the way to where p, or s, would reach zero."""
-    primal, dual = _reach(point.source, step.source, share), _reach(point.slack, step.slack, share)
-    return _Point(
-        point.source + primal * step.source,
-        point.log_output + dual * step.log_output,
-        point.level + dual * step.level,
-        point.slack + dual * step.slack,
-    )
-
-
-def _reach(positive: Array, change: Array, share: float) -> Array:
-    steepest = (-change / positive).max(axis=1, keepdims=True)
-    return share / np.maximum(steepest, share)
 
 
 def _status(width: float, iterations: int, tolerance: float) -> str:

@@ -131,7 +131,9 @@ class PicturedTable(TableWorld):
     """A table whose states are seen as the pictures of the world that it was made from."""
 
     def __init__(self, table: TableWorld, frames: np.ndarray):
-        super().__init__(table.successors, table.odds, table.name, table.actions, terminals=table.terminal(slice(None)))
+        super().__init__(
+            table.successors, table.odds, table.name, table.actions, terminals=table.terminal(np.arange(table.size))
+        )
         self._frames = frames
 
     def observe(self, state: Any) -> Any:

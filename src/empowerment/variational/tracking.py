@@ -43,9 +43,11 @@ class TensorBoard:
 
     def start(self, facts: dict[str, Any]) -> None:
         try:
-            from tensorboardX import SummaryWriter
+            from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports] - an extra
         except ImportError:
-            raise ValueError("TensorBoard needs tensorboardX; install it with: pip install empowerment[tensorboard]") from None
+            raise ValueError(
+                "TensorBoard needs tensorboardX; install it with: pip install empowerment[tensorboard]"
+            ) from None
         self._writer = SummaryWriter(str(self._directory), write_to_disk=True)
         for name, value in facts["config"].items():
             self._writer.add_text(f"config/{name}", str(value))

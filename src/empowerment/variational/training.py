@@ -1,24 +1,30 @@
 """The loop of algorithm 1: act, learn, and between chunks of updates checkpoint and log."""
 
+import contextlib
 import dataclasses
 import platform
 import sys
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 from .. import _version
+from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean, rebuild
 from ..worlds.world import World
 from .checkpoint import RunDirectory, unflatten
 from .estimator import Estimator
 from .experience import Experience, experience
+from .host import Compiled, HostExperience
 from .learner import Config, Info, Learner, State
 from .sequence import Categorical
+from .tracking import Tracker
 
 CHUNK = 100
 """Updates compiled together; checkpoints and metrics come between chunks."""
@@ -35,8 +41,8 @@ class Carry(NamedTuple):
 class Run(NamedTuple):
     """One world, one configuration."""
 
-    learner: Learner
-    experience: Experience
+    learner: Learner | Compiled
+    experience: Experience | HostExperience
 
     def init(self, seed: int) -> Carry:
         keys = jax.random.split(jax.random.key(seed), 4)
@@ -49,7 +55,8 @@ class Run(NamedTuple):
         choose = partial(self.learner.choose, carry.learner)
         agents, batch = self.experience.collect(carry.agents, choose, key=now)
         state, info = self.learner.update(carry.learner, batch)
-        return Carry(state, agents._replace(errors=info.errors), key), info._replace(errors=info.errors.mean())
+        agents = self.experience.learned(agents, info.errors)  # pyright: ignore[reportArgumentType]
+        return Carry(state, agents, key), info._replace(errors=info.errors.mean())
 
 
 def train(
@@ -59,42 +66,67 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     progress: bool = True,
+    trackers: Sequence[Tracker] = (),
     **settings: Any,
 ) -> Estimator:
     """Learn empowerment by acting in a world; returns the same object as `emp.load`.
 
-    `out` keeps the run in a directory, from which `resume=True` goes on. `settings` are the fields of `Config`.
+    `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had not been interrupted,
+    but for Gymnasium environments that cannot be put back into a state and are reset. `trackers` are told the metrics
+    as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
     """
     config = configure(horizon, settings)
-    run = Run(Learner(config, Categorical(len(world.actions))), _experience(world, config))
-    carry = run.init(seed)
-    if out is None:
-        carry = _loop(run, carry, None, progress)
-        return Estimator(carry.learner.average, config, world)
-    directory = RunDirectory(out)
-    with directory.locked():
-        carry = _open(directory, run, carry, _facts(world, config, seed), resume)
-        carry = _loop(run, carry, directory, progress)
+    _refuse_moves(world, settings)
+    run = prepare(world, config)
+    carry, facts = run.init(seed), _facts(world, config, seed)
+    with contextlib.ExitStack() as stack:
+        directory = None
+        if out is not None:
+            directory = RunDirectory(out)
+            stack.enter_context(directory.locked())
+            carry = _open(directory, run, carry, facts, resume)
+        stack.enter_context(_tracked(trackers, facts))
+        carry = _loop(run, carry, directory, progress, trackers)
     return Estimator(carry.learner.average, config, world)
 
 
+def prepare(world: World, config: Config) -> Run:
+    """A run of this world; where it acts on the host, the learner's halves are compiled one by one."""
+    learner, where = Learner(config, Categorical(len(world.actions))), _experience(world, config)
+    return Run(Compiled(learner) if where.on_host else learner, where)
+
+
 def load(path: str | Path) -> Estimator:
-    """The estimator of a run directory, from its newest good checkpoint."""
+    """The estimator of a run directory, from its newest good checkpoint.
+
+    A run on a world that only its program knows gives an estimator without a world: give `world=` where one is needed.
+    """
     directory = RunDirectory(path)
     facts = directory.facts()
     world = rebuild(facts["world"])
-    if world is None:
-        raise ValueError(f"run {str(path)!r} was trained on a world that only its program knows; train it there")
     config = configure(facts["config"].pop("horizon"), facts["config"])
-    run = Run(Learner(config, Categorical(len(world.actions))), _experience(world, config))
     found = directory.newest()
     if found is None:
         raise ValueError(f"run {str(path)!r} has no checkpoint yet; train it first")
     arrays, _, complaints = found
     for complaint in complaints:
         print(f"{complaint}; using the one before it", file=sys.stderr)
-    carry = unflatten(run.init(facts["seed"]), arrays, f"checkpoint of {str(path)!r}")
-    return Estimator(carry.learner.average, config, world)
+    learner = {name: array for name, array in arrays.items() if name.startswith("learner/")}
+    state = unflatten({"learner": _blank(facts, world, config)}, learner, f"checkpoint of {str(path)!r}")
+    return Estimator(state["learner"].average, config, world)
+
+
+def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
+    """An untrained learner for the observations and actions of a run."""
+    if world is not None:
+        shape, actions = np.shape(world.observe(world.start)), len(world.actions)
+    elif "observation" in facts:
+        shape, actions = tuple(facts["observation"]), facts["actions"]
+    else:
+        raise ValueError(
+            f"a run of version {facts['versions']['empowerment']} was trained on a world that only its program knows; train anew"
+        )
+    return Learner(config, Categorical(actions)).init(jnp.zeros((2, *shape)), key=jax.random.key(0))
 
 
 def configure(horizon: int, settings: dict[str, Any]) -> Config:
@@ -126,13 +158,27 @@ def _check(values: dict[str, Any]) -> None:
             raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
 
 
-def _experience(world: World, config: Config) -> Experience:
+def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
+    """Settings that move agents do not apply to environments that cannot be put into a state."""
+    for name in ("windows", "restart", "revisit"):
+        if name in settings and isinstance(world, HostWorld):
+            raise ValueError(
+                f"{name}={settings[name]!r} does not apply to environment {world.name!r}, which cannot be put into a "
+                "state; leave it out"
+            )
+
+
+def _experience(world: World, config: Config) -> Experience | HostExperience:
+    if isinstance(world, HostWorld):
+        return HostExperience(world, config.batch)
     return experience(world, config.batch, config.windows, config.restart, config.revisit)
 
 
 def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
     return {
         "world": world.spec(),
+        "observation": list(_observation(world)),
+        "actions": len(world.actions),
         "config": dataclasses.asdict(config),
         "seed": seed,
         "versions": {
@@ -142,6 +188,20 @@ def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
             "numpy": np.__version__,
         },
     }
+
+
+def _observation(world: World) -> tuple[int, ...]:
+    """Shape of what the learner sees."""
+    return world.shape if isinstance(world, HostWorld) else np.shape(world.observe(world.start))
+
+
+@contextlib.contextmanager
+def _tracked(trackers: Sequence[Tracker], facts: dict[str, Any]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for tracker in trackers:
+            tracker.start(facts)
+            stack.callback(tracker.finish)
+        yield
 
 
 def _open(directory: RunDirectory, run: Run, carry: Carry, facts: dict[str, Any], resume: bool) -> Carry:
@@ -168,8 +228,8 @@ def _open(directory: RunDirectory, run: Run, carry: Carry, facts: dict[str, Any]
     return unflatten(carry, arrays, f"checkpoint of {str(directory.path)!r}")
 
 
-def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool) -> Carry:
-    chunk = jax.jit(partial(_chunk, run), static_argnums=1)
+def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool, trackers: Sequence[Tracker]) -> Carry:
+    chunk = partial(_chunk_on_host, run) if run.experience.on_host else jax.jit(partial(_chunk, run), static_argnums=1)
     total, done = run.learner.config.updates, int(carry.learner.updates)
     bar = tqdm(total=total, initial=done, unit="update", disable=not progress, file=sys.stderr)
     with bar:
@@ -182,6 +242,8 @@ def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool
             if directory is not None:
                 directory.log({"updates": done, **means})
                 directory.save(done, carry)
+            for tracker in trackers:
+                tracker.log(done, means)
             bar.update(length)
             bar.set_postfix_str(f"bound {means['bound']:.3f} nats, source loss {means['source_loss']:.4f}")
     return carry
@@ -189,6 +251,15 @@ def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool
 
 def _chunk(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:
     return jax.lax.scan(run.advance, carry, None, length=length)
+
+
+def _chunk_on_host(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:
+    """The same in Python: the world is stepped between compiled calls."""
+    infos = []
+    for _ in range(length):
+        carry, info = run.advance(carry)
+        infos.append(info)
+    return carry, jax.tree.map(lambda *x: np.stack(x), *infos)
 
 
 def _refuse_nonsense(means: dict[str, float], done: int) -> None:

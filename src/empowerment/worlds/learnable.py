@@ -114,7 +114,7 @@ class HostWorld(World):
             ) from error
 
     def _see(self, observations: Any, method: str) -> np.ndarray:
-        array = np.asarray(observations)
+        array = np.array(observations)  # a copy: environments may write into the same array again
         if array.shape[1:] != self._space.shape:
             raise ValueError(
                 f"environment {self.name!r} returned observations of shape {array.shape[1:]} from {method}, and its "
@@ -171,7 +171,7 @@ def live(env: gymnasium.Env | VectorEnv | Make, copies: int, processes: bool, na
     return HostWorld(vector, name if spec is None else spec.id)
 
 
-def _parallel(makers: list[Make]) -> VectorEnv:
+def _parallel(makers: list[Make]) -> AsyncVectorEnv:
     # A forked process would inherit the threads of the learner in an unusable state.
     return AsyncVectorEnv(makers, context="spawn", autoreset_mode=AutoresetMode.SAME_STEP)
 
