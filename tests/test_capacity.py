@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from empowerment.capacity import (
     Capacity,
-    _inverse,
     blahut_arimoto,
     capacities,
     capacity,
@@ -15,6 +14,7 @@ from empowerment.capacity import (
     posterior,
     source_update,
 )
+from empowerment.interior_point import _inverse
 
 TOLERANCE = 1e-9
 KINDS = ("dense", "sparse", "repeated", "nearly equal", "tiny", "counts")

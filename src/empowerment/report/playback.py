@@ -1,0 +1,101 @@
+"""Episodes that the page can play: what was seen at each step as small pictures, and what was expected of each action.
+
+    {"format": "empowerment playback 1", "title", "world", "behaviour", "actions": [names],
+     "shape": [rows, columns], "palette": ["#rrggbb"], "frames": [one text each, one or two characters for each cell],
+     "path": [[row, column]] or null, "chosen": [action], "empowerment": [nats], "expected": [[nats]] or null,
+     "alive", "reachable_cells"}
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..behaviour.episode import Episode
+from ..worlds.grid import COLOURS
+from ..worlds.world import World
+from .packing import pack
+
+FORMAT = "empowerment playback 1"
+MOST_PIXELS = 64 * 64
+MOST_STEPS = 5000
+
+
+def save_playback(world: World, episode: Episode, path: Path, title: str, behaviour: str) -> None:
+    """Write an episode for the page to a JSON file; the report finds it by its format, whatever its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(playback(world, episode, title, behaviour)))
+
+
+def playback(world: World, episode: Episode, title: str, behaviour: str) -> dict[str, Any]:
+    """The episode in the form that the page plays."""
+    palette, frames = _frames(_pictures(world, episode))
+    expected = episode.expected
+    return {
+        "format": FORMAT,
+        "title": title,
+        "world": world.name,
+        "behaviour": behaviour,
+        "actions": list(episode.names),
+        "shape": list(_pictures(world, episode).shape[1:3]),
+        "palette": palette,
+        "frames": frames,
+        "path": None if episode.path is None or world.layout is None else episode.path.tolist(),
+        "chosen": episode.actions.tolist(),
+        "empowerment": episode.empowerment.round(4).tolist(),
+        "expected": None if expected is None else [[_finite(x) for x in row] for row in expected],
+        "alive": bool(episode.alive),
+        "reachable_cells": episode.reachable_cells,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return round(float(value), 4) if np.isfinite(value) else None
+
+
+def _pictures(world: World, episode: Episode) -> np.ndarray:
+    """`uint8[steps + 1, rows, columns, 3]`: what was seen where it is a small picture, else the agent on its plane."""
+    seen = np.asarray(world.observe(episode.states))
+    if seen.ndim == 4 and seen.shape[1] * seen.shape[2] <= MOST_PIXELS and seen.dtype == np.uint8:
+        return seen
+    if world.layout is None or episode.path is None:
+        grey = 255 * (1 - np.clip(seen.reshape(len(seen), 1, -1), 0, 1))
+        return np.repeat(grey[..., :MOST_PIXELS, None].astype(np.uint8), 3, axis=-1)
+    floor = np.where(world.layout.walls[..., None], COLOURS["wall"], COLOURS["floor"]).astype(np.uint8)
+    pictures = np.repeat(floor[None], len(seen), axis=0)
+    pictures[np.arange(len(seen)), episode.path[:, 0], episode.path[:, 1]] = COLOURS["agent"]
+    return pictures
+
+
+def _frames(pictures: np.ndarray) -> tuple[list[str], list[str]]:
+    """The colours that occur, and each picture as places in that list."""
+    n = len(pictures)
+    found, index = np.unique(pictures.reshape(-1, 3), axis=0, return_inverse=True)
+    if len(found) > 64**2:
+        coarse = pictures // 32 * 32 + 16  # at most 512 colours
+        return _frames(coarse)
+    width = 1 if len(found) <= 64 else 2
+    return ["#{:02x}{:02x}{:02x}".format(*c) for c in found], [pack(row, width) for row in index.reshape(n, -1)]
+
+
+def check_playback(found: Any) -> dict[str, Any]:
+    """The playback if it is whole; a ValueError says what is wrong."""
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError(f"it is not of the format {FORMAT!r}")
+    steps, actions = len(found.get("chosen", ())), found.get("actions")
+    rows, columns = found["shape"]
+    if not (1 <= rows * columns <= MOST_PIXELS and 1 <= steps <= MOST_STEPS and isinstance(actions, list)):
+        raise ValueError("its pictures, steps or actions are missing or too many")
+    width = 1 if len(found["palette"]) <= 64 else 2
+    whole = [
+        len(found["frames"]) == len(found["empowerment"]) == steps + 1,
+        all(isinstance(f, str) and len(f) == width * rows * columns for f in found["frames"]),
+        all(isinstance(a, int) and 0 <= a < len(actions) for a in found["chosen"]),
+        found["expected"] is None or all(len(row) == len(actions) for row in found["expected"]),
+        found["expected"] is None or len(found["expected"]) == steps,
+        found["path"] is None or len(found["path"]) == steps + 1,
+    ]
+    if not all(whole):
+        raise ValueError("its parts have different lengths")
+    return found
