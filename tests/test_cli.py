@@ -72,3 +72,33 @@ def test_import_is_quick_and_starts_no_device():
     code = "import sys, empowerment; print('jax' in sys.modules, 'matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.split() == ["False", "False"]
+
+
+def test_act_writes_an_episode(capsys, tmp_path):
+    out = tmp_path / "episode"
+    code, text, _ = run(capsys, "act", "lava-corridor", "--horizon", "2", "--steps", "8", "--out", str(out), "--json")
+    result = json.loads(text)
+    assert code == 0
+    assert set(result) == {"alive", "steps", "path", "actions", "empowerment", "reachable_cells"}
+    assert len(result["path"]) == result["steps"] + 1
+    assert {p.name for p in out.iterdir()} >= {"filmstrip.png", "video.mp4", "episode.json"}
+
+
+def test_train_then_check_then_act(capsys, tmp_path):
+    path, out = tmp_path / "mine.txt", tmp_path / "run"
+    path.write_text("########\n#a.#...#\n#..#...#\n#......#\n########\n")
+    args = ["train", str(path), "--horizon", "2", "--updates", "40", "--out", str(out)]
+    code, text, _ = run(capsys, *args, "--json")
+    assert code == 0
+    assert json.loads(text)["states"] == 16
+    code, _, err = run(capsys, *args)
+    assert code == 2
+    assert "--resume" in err
+    assert run(capsys, *args, "--resume")[0] == 0
+    code, text, _ = run(capsys, "check", str(out), "--samples", "50", "--json")
+    result = json.loads(text)
+    assert code == 0, "the bound holds, however little was learned"
+    assert {"pearson", "r2", "bias", "max_error", "argmax_agrees", "bound_broken"} <= set(result)
+    code, text, _ = run(capsys, "act", str(out), "--steps", "3", "--json")
+    assert code == 0
+    assert json.loads(text)["steps"] == 3

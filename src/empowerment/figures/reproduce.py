@@ -1,182 +1,143 @@
-"""Figures of the paper as data: worlds, horizon and claims, made through the same calls as a user's."""
+"""The paper with one command: figures as data, made one after the other; what is done already is not done again."""
 
-import csv
-import html
 import json
-import platform
 import time
-from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from .. import __version__, exact, make
-from ..landscape import Comparison, Landscape, compare
+from .. import __version__
 from ..worlds.registry import did_you_mean
+from .behaviours import BEHAVIOURS
+from .boxes import BOXES
+from .complexity import COMPLEXITY
+from .key_door import KEY_DOOR
+from .lava import LAVA_CORRIDOR, LAVA_MAZE
+from .static import STATIC
+from .tree import TREE
+from .workshop import Claim, Figure, Progress, Workshop, provenance, run_name, training_settings, write_json
 
-QUICK = 600
-"""Updates of a quick run: the figures are recognisable, the numbers are not final."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One statement, what counts as shown, and what was found."""
-
-    figure: str
-    claim: str
-    criterion: str
-    exact: float | str | None
-    learned: dict[str, float] | None
-    seeds: int
-    shown: bool
+FIGURES: dict[str, Figure] = {
+    figure.name: figure for figure in (STATIC, TREE, BOXES, KEY_DOOR, LAVA_CORRIDOR, LAVA_MAZE, BEHAVIOURS, COMPLEXITY)
+}
 
 
-@dataclass(frozen=True)
-class Room:
-    """One world's part of the static figure."""
+def reproduce(figure: str, out: Path, seeds: int | None, quick: bool, say: Callable[[str], None]) -> list[Claim]:
+    """Make a figure or all of them in `out`, with numbers, claims and a report; goes on where it was interrupted.
 
-    exact: Landscape
-    learned: list[Landscape]
-    fits: list[Comparison]
-    seconds: list[float]
+    `seeds` is the number of trainings of each world, by default each figure's own; `quick` makes few updates with one.
+    """
+    from ..report import build_report
 
-
-def reproduce(figure: str, out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> list[Claim]:
-    """Make a figure, its numbers and its report in `out`; what is there already is not made again."""
-    names = list(FIGURES) if figure == "all" else [figure]
-    for name in names:
-        if name not in FIGURES:
-            raise ValueError(
-                f"figure {name!r} is unknown{did_you_mean(name, FIGURES)}; give one of {', '.join(FIGURES)} or all"
-            )
+    chosen = _chosen(figure)
     out.mkdir(parents=True, exist_ok=True)
-    claims = [claim for name in names for claim in FIGURES[name](out, seeds, quick, say)]
-    (out / "claims.json").write_text(json.dumps([asdict(claim) for claim in claims], indent=1))
-    (out / "report.html").write_text(page(out, claims))
+    progress = Progress(_work(chosen, seeds, quick))
+    claims: list[Claim] = []
+    try:
+        for one in chosen:
+            shop = Workshop(one, out, _seeds(one, seeds, quick), quick, progress)
+            claims += _made(shop)
+            progress.add(Progress.STEP)
+            write_json(out / "claims.json", _merged(out, claims))
+        progress.now("report")
+        build_report(out)
+    finally:
+        progress.close()
+    say(f"wrote the figures, the numbers and the report to {out}")
     return claims
 
 
-def static(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> list[Claim]:
-    """Section 5.1."""
-    from .static import draw_static
-
-    rooms = []
-    for name in ("open-room", "cross-room", "two-rooms"):
-        say(f"{name}: exact")
-        rooms.append(_room(name, out, seeds, quick, say))
-    figure = draw_static([room.exact for room in rooms], [room.learned[0] for room in rooms])
-    for kind in ("png", "pdf"):
-        figure.savefig(out / f"static.{kind}", dpi=150)
-    (out / "static.txt").write_text(
-        "Empowerment of every location in three rooms, K = 5: exact (counting) above, learned from 20 x 20 pixels "
-        "below; right, learned against exact in two-rooms. Values in nats.\n"
-    )
-    _write_table(out / "static.csv", rooms)
-    return [claim for room in rooms for claim in _claims(room)]
+def _chosen(name: str) -> list[Figure]:
+    if name == "all":
+        return list(FIGURES.values())
+    if name not in FIGURES:
+        raise ValueError(
+            f"figure {name!r} is unknown{did_you_mean(name, FIGURES)}; give one of {', '.join(FIGURES)} or all"
+        )
+    return [FIGURES[name]]
 
 
-def _room(name: str, out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> Room:
-    from ..variational.training import train
-
-    world = make(name)
-    truth = exact(world, 5)
-    learned, seconds = [], []
-    for seed in range(seeds):
-        say(f"{name}: learning, seed {seed}")
-        begin = time.perf_counter()
-        settings: dict[str, Any] = {"updates": QUICK} if quick else {}
-        run = out / "runs" / f"{name}-{seed}{'-quick' * quick}"
-        learned.append(train(world, 5, seed, run, resume=True, **settings).landscape())
-        seconds.append(time.perf_counter() - begin)
-    return Room(truth, learned, [compare(land, truth) for land in learned], seconds)
+def _seeds(figure: Figure, seeds: int | None, quick: bool) -> int:
+    if seeds is not None and seeds < 1:
+        raise ValueError(f"seeds={seeds} is too few; give 1 or more")
+    return seeds if seeds is not None else 1 if quick else figure.seeds
 
 
-def _claims(room: Room) -> list[Claim]:
-    name, n = room.exact.world, len(room.fits)
+def _work(figures: list[Figure], seeds: int | None, quick: bool) -> int:
+    """Updates that all trainings together make, those of finished ones included; each figure's own work counts too."""
+    from ..variational.learner import Config
 
-    def summary(values: list[float]) -> dict[str, float]:
-        return {"median": float(np.median(values)), "min": min(values), "max": max(values)}
-
-    pearson, r2 = ([float(getattr(fit, key)) for fit in room.fits] for key in ("pearson", "r2"))
-    best = room.exact.nats.max()
-    at_learned = [float(room.exact.nats[land.nats.argmax()]) for land in room.learned]
-    return [
-        Claim(
-            "static",
-            f"{name}: learned values agree with exact ones (the paper: correlation 1.00 in two-rooms)",
-            "median Pearson >= 0.995",
-            None,
-            summary(pearson),
-            n,
-            bool(np.median(pearson) >= 0.995),
-        ),
-        Claim(
-            "static",
-            f"{name}: learned values are close to exact ones (the paper: R² 0.90 in two-rooms)",
-            "median R² >= 0.99, worst >= 0.97",
-            None,
-            summary(r2),
-            n,
-            bool(np.median(r2) >= 0.99 and min(r2) >= 0.97),
-        ),
-        Claim(
-            "static",
-            f"{name}: the maximum is in the same place, so that agents behave alike",
-            "exact empowerment at the learned maximum within 0.01 nats of the highest",
-            float(best),
-            summary(at_learned),
-            n,
-            bool(min(at_learned) >= best - 0.01),
-        ),
-    ]
+    runs = {
+        run_name(world, seed, quick): training_settings(world, quick).get("updates", Config.updates)
+        for figure in figures
+        for world in figure.worlds
+        for seed in range(_seeds(figure, seeds, quick))
+    }
+    return sum(runs.values()) + Progress.STEP * len(figures)
 
 
-def _write_table(path: Path, rooms: list[Room]) -> None:
-    with open(path, "w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["world", "seed", "pearson", "r2", "bias_nats", "max_error_nats", "argmax_agrees", "seconds"])
-        for room in rooms:
-            for seed, (fit, seconds) in enumerate(zip(room.fits, room.seconds, strict=True)):
-                numbers = [f"{x:.5f}" for x in (fit.pearson, fit.r2, fit.bias, fit.max_error)]
-                rows.writerow([room.exact.world, seed, *numbers, fit.argmax_agrees, f"{seconds:.1f}"])
+def _made(shop: Workshop) -> list[Claim]:
+    """The figure's claims: read where it is done, else made."""
+    path = shop.out / f"{shop.figure.name}.numbers.json"
+    wanted = _settings(shop)
+    done = _done(path, wanted, shop)
+    if done is not None:
+        return done
+    shop.progress.now(shop.figure.name)
+    begin = time.perf_counter()
+    findings = shop.figure.make(shop)
+    claims = [s.claimed(shop.figure.name, findings[s.key]) for s in shop.figure.statements]
+    numbers = {
+        "figure": shop.figure.name,
+        "settings": wanted,
+        "seeds": list(range(shop.seeds)),
+        "seconds": {"this session": round(time.perf_counter() - begin, 1), "training": shop.seconds},
+        "made": time.strftime("%Y-%m-%d %H:%M"),
+        **provenance(),
+        "files": shop.files,
+        "claims": [asdict(claim) for claim in claims],
+    }
+    write_json(path, numbers)
+    return claims
 
 
-def page(out: Path, claims: list[Claim]) -> str:
-    """One self-contained page: the claims, and the figures that are there."""
-    rows = "".join(
-        f"<tr><td>{html.escape(c.claim)}</td><td>{html.escape(c.criterion)}</td>"
-        f"<td>{'' if c.exact is None else html.escape(f'{c.exact:.4f}')}</td>"
-        f"<td>{html.escape(_range(c.learned))}</td><td>{c.seeds}</td><td>{'yes' if c.shown else 'no'}</td></tr>"
-        for c in claims
-    )
-    pictures = "".join(
-        f'<figure><img alt="{html.escape(path.stem)}" src="data:image/png;base64,'
-        f'{b64encode(path.read_bytes()).decode()}"><figcaption>{_caption(path)}</figcaption></figure>'
-        for path in sorted(out.glob("*.png"))
-    )
-    made = f"empowerment {__version__}, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}"
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Empowerment</title>'
-        '<meta name="viewport" content="width=device-width"><style>:root{color-scheme:light dark}'
-        "body{font:16px/1.5 system-ui;max-width:70rem;margin:auto;padding:1rem}img{max-width:100%}"
-        "table{border-collapse:collapse}td,th{border:1px solid #8888;padding:.3rem .6rem;text-align:left}</style>"
-        f"<h1>Empowerment: reproduction</h1>{pictures}<table><tr><th>claim<th>criterion<th>exact<th>learned"
-        f"<th>seeds<th>shown</tr>{rows}</table><p>{html.escape(made)}</p></html>"
-    )
+def _settings(shop: Workshop) -> dict[str, Any]:
+    """What decides a figure's numbers; a figure made with others is made anew."""
+    return {
+        "version": __version__,
+        "worlds": list(shop.figure.worlds),
+        "horizon": shop.figure.horizon,
+        "seeds": shop.seeds,
+        "quick": shop.quick,
+        "training": {world: training_settings(world, shop.quick) for world in shop.figure.worlds},
+    }
 
 
-def _caption(path: Path) -> str:
-    text = path.with_suffix(".txt")
-    return html.escape(text.read_text()) if text.is_file() else ""
+def _done(path: Path, wanted: dict[str, Any], shop: Workshop) -> list[Claim] | None:
+    """The claims of a figure that was made with the same settings and whose files are all there."""
+    try:
+        numbers = json.loads(path.read_bytes())
+        claims = [Claim(**claim) for claim in numbers["claims"]]
+        whole = numbers["settings"] == wanted and all((shop.out / name).is_file() for name in numbers["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not whole or [c.claim for c in claims] != [s.claim for s in shop.figure.statements]:
+        return None
+    for world in shop.figure.worlds:
+        for seed in range(shop.seeds):
+            shop.progress.follow(shop.out / "runs" / run_name(world, seed, shop.quick))
+    return claims
 
 
-def _range(values: dict[str, Any] | None) -> str:
-    if values is None:
-        return ""
-    return f"{values['median']:.4f} ({values['min']:.4f} to {values['max']:.4f})"
-
-
-FIGURES: dict[str, Callable[[Path, int, bool, Callable[[str], None]], list[Claim]]] = {"static": static}
+def _merged(out: Path, claims: list[Claim]) -> list[dict[str, Any]]:
+    """These claims, after those of other figures that were made here before."""
+    new = [asdict(claim) for claim in claims]
+    made = {claim["figure"] for claim in new}
+    try:
+        old = json.loads((out / "claims.json").read_bytes())
+        kept = [claim for claim in old if claim["figure"] not in made and claim["figure"] in FIGURES]
+    except (OSError, ValueError, KeyError, TypeError):
+        kept = []
+    order = {name: i for i, name in enumerate(FIGURES)}
+    return sorted(kept + new, key=lambda claim: order.get(claim["figure"], len(order)))

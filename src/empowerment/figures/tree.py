@@ -4,8 +4,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..exact import ends, optimal_source
+from ..capacity import capacity
+from ..channel import channel
+from ..exact import ends, exact, optimal_source
 from ..worlds.table import tree
+from .workshop import Figure as Plan
+from .workshop import Finding, Statement, Workshop
 
 UP, DOWN = "#0072b2", "#d55e00"
 
@@ -62,3 +66,57 @@ def _draw_sources(ax: Axes, depth: int) -> None:
         title=f"ends after K = {depth} actions",
     )
     ax.legend(loc="upper right", frameon=False)
+
+
+def make_tree(shop: Workshop) -> dict[str, Finding]:
+    """Paths to each end, how often two sources visit it, and empowerment by counting and by capacity."""
+    depth = shop.figure.horizon
+    world = tree(depth)
+    source = optimal_source(world, world.start, depth)
+    _, paths = ends(world, world.start, depth)
+    uniform, optimal = paths / paths.sum(), source.end_distribution()
+    heights = depth - world.locate(source.end_states)[:, 0]
+    shop.draw(
+        draw_tree(depth),
+        f"The tree of appendix A, {depth} actions deep. Left: nodes with the number of paths from the root to each. "
+        "Right: how often a source that is uniform over sequences visits each end, and the optimal source, "
+        "proportional to 1/n(a, s), which visits all equally.",
+    )
+    shop.table(
+        ["end_ups_minus_downs", "paths", "probability_uniform", "probability_optimal"],
+        [list(row) for row in zip(heights.tolist(), paths.tolist(), uniform.tolist(), optimal.tolist(), strict=True)],
+    )
+    counted = float(exact(world, depth, world.start).nats[0])
+    found = capacity(channel(world, world.start, depth)[0].matrix).nats
+    return {
+        "uneven": Finding(float(np.abs(uniform - 1 / len(paths)).max())),
+        "even": Finding(float(np.abs(optimal - 1 / len(paths)).max())),
+        "count": Finding(abs(counted - found)),
+    }
+
+
+TREE = Plan(
+    "tree",
+    (),
+    make_tree,
+    (
+        Statement(
+            "uneven",
+            "an agent that chooses its actions uniformly does not visit the end states uniformly",
+            "largest |p(s') - 1/n| > 0.05",
+            lambda f: f.exact is not None and f.exact > 0.05,
+        ),
+        Statement(
+            "even",
+            "an agent that follows the optimal source visits all end states uniformly",
+            "largest |p(s') - 1/n| < 1e-12",
+            lambda f: f.exact is not None and f.exact < 1e-12,
+        ),
+        Statement(
+            "count",
+            "empowerment of a deterministic world is ln n(s), the number of end states",
+            "|ln n(s) - capacity| < 1e-8 nats",
+            lambda f: f.exact is not None and f.exact < 1e-8,
+        ),
+    ),
+)

@@ -1,5 +1,7 @@
 """What follows from each state: where the exact and the learned source end up, and the decoder's plans."""
 
+from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,25 @@ SAMPLES = 500
 """Sequences drawn from the learned source at each state."""
 BLOCK = 4096
 """Sequences drawn, or planned, at a time."""
+
+
+class Programs(NamedTuple):
+    """Compiled once for all worlds of the same size."""
+
+    encode: Any
+    sample: Any
+    plan: Any
+
+
+@cache
+def _programs() -> Programs:
+    import equinox as eqx
+
+    return Programs(
+        encode=eqx.filter_jit(lambda m, frames: m.representation(frames)),
+        sample=eqx.filter_jit(lambda m, f, rows, key: m.source.sample(m.source.context(f, rows), key=key)),
+        plan=eqx.filter_jit(lambda m, f, start, end: m.decoder.mode(m.decoder.context(f, start, end))),
+    )
 
 
 class Goals(NamedTuple):
@@ -71,15 +92,13 @@ def learned_futures(estimator: Any, states: State, seed: int = 0) -> tuple[list[
 
 def _draw(estimator: Any, frames: np.ndarray, seed: int) -> np.ndarray:
     """`int[n, SAMPLES, K]`: sequences from the source, many states at a time."""
-    import equinox as eqx
     import jax
 
     model, features = estimator.model, _features(estimator, frames)
-    sample = eqx.filter_jit(lambda m, f, rows, key: m.source.sample(m.source.context(f, rows), key=key))
     rows = np.repeat(np.arange(len(frames), dtype=np.int32), SAMPLES)
     keys = jax.random.split(jax.random.key(seed), -(-len(rows) // BLOCK))
     drawn = [
-        np.asarray(sample(model, features, block, key))[:count]
+        np.asarray(_programs().sample(model, features, block, key))[:count]
         for key, (block, count) in zip(keys, _blocks(rows), strict=True)
     ]
     return np.concatenate(drawn).reshape(len(frames), SAMPLES, -1)
@@ -100,35 +119,30 @@ def plans(estimator: Any, states: State, goals: list[Goals]) -> tuple[list[str],
         end = world.step(end, action, np.zeros(len(owner), np.int32))
         steps.append(cells_of(world, end))
     hit = identify(end) == identify(targets)
-    texts = [
-        pack([good], 1) + "".join(pack([a], 1) + pack([c]) for a, c in zip(moves, path, strict=True))
-        for good, moves, path in zip(hit.astype(int), actions, np.stack(steps, axis=1), strict=True)
-    ]
-    first = np.searchsorted(owner, np.arange(n + 1))
-    return [pack(g.cells) for g in goals], ["".join(texts[a:b]) for a, b in zip(first, first[1:], strict=False)]
+    path = np.stack(steps, axis=1)
+    moves = np.stack([actions, path // 64, path % 64], axis=-1).reshape(len(owner), -1)
+    text, size = pack(np.concatenate([hit[:, None], moves], axis=1).ravel(), 1), 1 + moves.shape[1]
+    first = size * np.searchsorted(owner, np.arange(n + 1))
+    return [pack(g.cells) for g in goals], [text[a:b] for a, b in pairwise(first)]
 
 
 def _decode(estimator: Any, states: State, targets: State, owner: np.ndarray) -> np.ndarray:
     """`int[pairs, K]`: what `estimator.plan` gives, for many pairs of start and goal; each frame is encoded once."""
-    import equinox as eqx
-
     every = stack([states, targets])
     _, first, index = np.unique(identify(every), return_index=True, return_inverse=True)
     features = _features(estimator, np.asarray(estimator.world.observe(take(every, first))))
-    mode = eqx.filter_jit(lambda m, f, a, b: m.decoder.mode(m.decoder.context(f, a, b)))
+    plan = _programs().plan
     starts, ends_ = index[owner].astype(np.int32), index[len(leaves(states)[0]) :].astype(np.int32)
     blocks = zip(_blocks(starts), _blocks(ends_), strict=True)
-    return np.concatenate([np.asarray(mode(estimator.model, features, a, b))[:count] for (a, count), (b, _) in blocks])
+    return np.concatenate([np.asarray(plan(estimator.model, features, a, b))[:count] for (a, count), (b, _) in blocks])
 
 
 def _features(estimator: Any, frames: np.ndarray) -> Any:
-    """The representation of each frame."""
-    import equinox as eqx
-    import jax.numpy as jnp
-
-    encode = eqx.filter_jit(lambda m, x: m.representation(x))
-    parts = [encode(estimator.model, jnp.asarray(block))[:count] for block, count in _blocks(frames, 256)]
-    return jnp.concatenate(parts)
+    """The representation of each frame, padded to a power of two so that few sizes are compiled."""
+    encode = _programs().encode
+    parts = [np.asarray(encode(estimator.model, block))[:count] for block, count in _blocks(frames, 256)]
+    room = (1 << (len(frames) - 1).bit_length()) - len(frames)
+    return np.pad(np.concatenate(parts), [(0, room), (0, 0)])
 
 
 def _blocks(rows: np.ndarray, size: int = BLOCK) -> list[tuple[np.ndarray, int]]:

@@ -9,7 +9,7 @@ LARGEST = 64**2 - 1
 """What two characters hold at most."""
 
 
-def pack(numbers: Iterable[int], width: int = 2) -> str:
+def pack(numbers: Iterable[int] | np.ndarray, width: int = 2) -> str:
     """Each number as `width` characters to the base of 64, highest first.
 
     >>> pack([0, 65], 2)

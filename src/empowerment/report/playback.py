@@ -1,9 +1,9 @@
 """Episodes that the page can play: what was seen at each step as small pictures, and what was expected of each action.
 
-    {"format": "empowerment playback 1", "title", "world", "behaviour", "actions": [names],
-     "shape": [rows, columns], "palette": ["#rrggbb"], "frames": [one text each, one or two characters for each cell],
-     "path": [[row, column]] or null, "chosen": [action], "empowerment": [nats], "expected": [[nats]] or null,
-     "alive", "reachable_cells"}
+A JSON object of `format` (below), `title`, `world`, `behaviour`, `actions` (their names), `shape` (rows, columns),
+`palette` ("#rrggbb" each), `frames` (one text each, one or two characters for every cell: its place in the palette),
+`path` (row and column at each time, or null), `chosen` (the action at each step), `empowerment` (nats at each time),
+`expected` (nats of every action at each step, or null), `alive` and `reachable_cells`.
 """
 
 import json

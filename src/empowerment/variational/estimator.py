@@ -134,9 +134,11 @@ class Estimator:
 
     def _in_blocks(self, function: Any, observations: np.ndarray) -> np.ndarray:
         values = []
-        for i in range(0, len(observations), BLOCK):
-            block = observations[i : i + BLOCK]
-            padding = [(0, BLOCK - len(block))] + [(0, 0)] * (block.ndim - 1)
+        # Few observations, as of a reward at each step, are padded to the next power of two only.
+        size = min(BLOCK, 1 << max(len(observations) - 1, 0).bit_length())
+        for i in range(0, len(observations), size):
+            block = observations[i : i + size]
+            padding = [(0, size - len(block))] + [(0, 0)] * (block.ndim - 1)
             values.append(np.asarray(function(self.model, np.pad(block, padding)))[: len(block)])
         return np.concatenate(values).astype(np.float64) if values else np.zeros(0)
 

@@ -22,7 +22,7 @@ from ..worlds.world import State, World, leaves, take
 LARGEST_TABLE = 1024
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is encoded once."""
 LARGEST_HOST_TABLE = 2**15
-"""Worlds that run on the host are tabulated up to here, since a look-up on the device is far quicker than their step."""
+"""Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than their step."""
 
 
 class Batch(NamedTuple):
@@ -108,7 +108,7 @@ class Experience(NamedTuple):
         agents, (first, later) = self._fresh(key), jax.random.split(key)
         shape, count = (self.agents, 10), len(self.world.actions)
         agents = act(self.world, agents, jax.random.randint(first, shape, 0, count), key=later)
-        return self.world.observe(agents)
+        return jnp.asarray(self.world.observe(agents))
 
     def _fresh(self, key: Key[Array, ""]) -> State:
         pick = jax.random.randint(key, (self.agents,), 0, len(leaves(self.starts)[0]))
@@ -117,12 +117,12 @@ class Experience(NamedTuple):
     def _look(self, agents: State) -> tuple[Any, Any]:
         if self.frames is not None:
             return self.frames, agents
-        return self.world.observe(agents), jnp.arange(self.agents)
+        return jnp.asarray(self.world.observe(agents)), jnp.arange(self.agents)
 
     def _batch(self, visited: list[State], actions: Any) -> Batch:
         if self.frames is not None:
             return Batch(self.frames, jnp.concatenate(visited[:-1]), jnp.concatenate(visited[1:]), actions)
-        frames = self.world.observe(jax.tree.map(lambda *x: jnp.concatenate(x), *visited))
+        frames = jnp.asarray(self.world.observe(jax.tree.map(lambda *x: jnp.concatenate(x), *visited)))
         rows = jnp.arange(self.agents * self.windows)
         return Batch(frames, rows, rows + self.agents, actions)
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Key
 
 from ..worlds.learnable import HostWorld
 from .experience import Batch, Chooser
-from .learner import Info, Learner, State
+from .learner import Learner
 
 REUSE = 8
 KEPT = 4

@@ -1,9 +1,10 @@
 """Where a run's numbers go. `metrics.jsonl` in the run directory is always written; trackers are for the rest."""
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """Three methods, called by `emp.train` in this order. One's own is a few lines; Weights & Biases:
 

@@ -123,9 +123,7 @@ def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
     elif "observation" in facts:
         shape, actions = tuple(facts["observation"]), facts["actions"]
     else:
-        raise ValueError(
-            f"a run of version {facts['versions']['empowerment']} was trained on a world that only its program knows; train anew"
-        )
+        raise ValueError("this run was trained on a world that only its program knows; train anew with this version")
     return Learner(config, Categorical(actions)).init(jnp.zeros((2, *shape)), key=jax.random.key(0))
 
 

@@ -52,6 +52,11 @@ class WorldEnv(gymnasium.Env[np.ndarray, np.int64]):
         self.render_mode = render_mode
         self._state = self.world.start
 
+    @property
+    def state(self) -> Any:
+        """The state that the world is in."""
+        return self._state
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         self._state = take(_start(self.world, options, self.np_random, 1), 0)

@@ -1,6 +1,7 @@
 """MiniGrid environments as exact worlds on the host: a state is written into a private copy, stepped and read back."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -147,13 +148,35 @@ class MiniGridWorld(World):
             thing.is_open, thing.is_locked = door == 1, door == 3
         return thing
 
+    def reader(self, env: MiniGridEnv) -> Callable[[], np.ndarray]:
+        """A function that gives the present state of the environment that this world was just made from, until that is
+        reset or ends."""
+        book: dict[int, tuple[Any, int]] = {}
+
+        def note(thing: Any, kind: int) -> None:
+            if thing is not None:
+                book[id(thing)] = thing, kind  # the thing itself too, so that its id stays its own
+                note(thing.contains, 0 if thing.contains is None else self._kinds[kind - 1].contains.kind)
+
+        for thing, kind in zip(env.grid.grid, self.start[: self._cells].tolist(), strict=True):
+            note(thing, kind)
+        note(env.carrying, int(self.start[CARRIED]))
+        return lambda: self._row(env, lambda thing: book[id(thing)][1], ended=False)
+
+    def signature(self) -> tuple[Any, ...]:
+        """Equal for two worlds whose states mean the same, wherever their agents start."""
+        kinds = tuple((kind.look, kind.referred) for kind in self._kinds)
+        return self.start[:X].tobytes(), kinds, getattr(self._env, "mission", None)
+
     def _read(self, ended: bool) -> np.ndarray:
         """The state that the private copy is in."""
-        env = self._env
+        return self._row(self._env, lambda thing: thing.kind, ended)
+
+    def _row(self, env: MiniGridEnv, kind_of: Callable[[Any], int], ended: bool) -> np.ndarray:
         things: list[Any] = [*env.grid.grid, env.carrying]
         try:
-            kinds = [0 if x is None else x.kind for x in things]
-        except AttributeError:
+            kinds = [0 if x is None else kind_of(x) for x in things]
+        except (AttributeError, KeyError):
             raise ValueError(
                 f"environment {self.name!r} makes new objects while stepping, so its states cannot be numbered; "
                 "it can be learned on but not enumerated"

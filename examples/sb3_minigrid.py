@@ -1,0 +1,79 @@
+"""Stable-Baselines3's PPO on a MiniGrid environment with empowerment as its reward.
+
+    pip install "empowerment[sb3]"
+    python examples/sb3_minigrid.py --mode replace     # empowerment only
+    python examples/sb3_minigrid.py --mode add         # added to the task's reward
+
+Nothing of Stable-Baselines3 is changed: the wrapper goes around the single environment.
+"""
+
+import argparse
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+
+import empowerment as emp
+
+options = argparse.ArgumentParser(description=__doc__)
+options.add_argument("--env", default="MiniGrid-DoorKey-6x6-v0", help="a MiniGrid environment")
+options.add_argument("--grid", type=int, default=0, help="seed of the grid, which stays the same")
+options.add_argument("--mode", default="replace", choices=["add", "replace", "shape"], help="see EmpowermentReward")
+options.add_argument("--horizon", type=int, default=3, help="K, of the exact empowerment that is the reward")
+options.add_argument("--steps", type=int, default=60_000, help="steps to learn from")
+options.add_argument("--seed", type=int, default=0)
+options.add_argument("--out", type=Path, default=Path("ppo_empowerment.zip"), help="file for the trained agent")
+options.add_argument("--quick", action="store_true", help="few steps")
+args = options.parse_args()
+
+
+class SameGrid(gymnasium.Wrapper):
+    """Every episode has the same grid and start."""
+
+    def reset(self, *, seed=None, options=None):
+        return self.env.reset(seed=args.grid, options=options)
+
+
+def make(mode: str = args.mode) -> gymnasium.Env:
+    env = emp.EmpowermentReward(gymnasium.make(args.env, max_steps=100), args.horizon, mode=mode, gamma=0.9)
+    return gymnasium.wrappers.FlattenObservation(ImgObsWrapper(FullyObsWrapper(SameGrid(env))))
+
+
+def visits(choose, episodes: int) -> list[np.ndarray]:
+    """Empowerment of the states that each episode visits."""
+    env, found = make("info"), []
+    for _ in range(episodes):
+        observation, info = env.reset()
+        nats, over = [info["empowerment"]], False
+        while not over:
+            observation, _, terminated, truncated, info = env.step(choose(observation))
+            nats.append(info["empowerment"])
+            over = terminated or truncated
+        found.append(np.array(nats))
+    return found
+
+
+episodes, copies = (1, 2) if args.quick else (30, 8)
+agent = PPO(
+    "MlpPolicy",
+    make_vec_env(make, copies, seed=args.seed),
+    n_steps=32 if args.quick else 256,
+    gamma=0.9,
+    ent_coef=0.01,
+    seed=args.seed,
+    device="cpu",
+)
+agent.learn(64 if args.quick else args.steps)
+agent.save(args.out)
+
+rng = np.random.default_rng(args.seed)
+random = np.concatenate(visits(lambda _: int(rng.integers(agent.action_space.n)), episodes))
+ends = np.array([nats[-1] for nats in visits(lambda seen: int(agent.predict(seen)[0]), episodes)])
+line = np.quantile(random, 0.9)
+print(f"a random agent visits states of {random.mean():.3f} nats on average, 90th percentile {line:.3f}")
+print(
+    f"the trained agent ends at {ends.mean():.3f} nats, above that percentile in {np.mean(ends > line):.0%} of episodes"
+)

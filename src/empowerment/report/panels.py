@@ -1,0 +1,108 @@
+"""Landscapes as the page needs them: values of each cell, exact and learned, and what follows from each."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ..exact import exact
+from ..figures.scenes import scenes
+from ..landscape import Landscape, compare
+from ..worlds.world import State, World, leaves, take
+from .futures import exact_futures, learned_futures, plans
+from .packing import LARGEST
+
+MOST_STATES = 1500
+"""States of a landscape up to which sources and plans are worked out."""
+
+
+def run_panels(estimators: list[Any], names: list[str], seeds: list[Any], notes: list[str]) -> list[dict[str, Any]]:
+    """A panel for each scene of a world, with all its trainings; sources and plans are the first training's."""
+    world, horizon = estimators[0].world, estimators[0].config.horizon
+    if world.layout is None or np.prod(world.layout.shape) > LARGEST:
+        notes.append(f"{world.name}: without a layout of at most {LARGEST} cells it is not drawn")
+        return []
+    panels = []
+    for scene, states in scenes(world).items():
+        truth = _exact(world, horizon, states, notes)
+        learned = [e.landscape(states=states) for e in estimators]
+        keep = _shown(truth or learned[0])
+        panel = _frame(truth or learned[0], scene, keep) | {
+            "actions": list(world.actions),
+            "exact": None if truth is None else _rounded(truth.nats[keep]),
+            "learned": [
+                {"run": name, "seed": seed, "nats": _rounded(land.nats[keep]), "fit": _fit(land, truth)}
+                for name, seed, land in zip(names, seeds, learned, strict=True)
+            ],
+        }
+        panels.append(panel | _futures(estimators[0], take(states, keep), notes))
+    return panels
+
+
+def landscape_panel(land: Landscape) -> dict[str, Any]:
+    """A panel of a saved landscape: proved ones count as exact, others as learned."""
+    if land.layout is None or land.positions is None or land.layout.walls.size > LARGEST:
+        raise ValueError(f"a landscape without a layout of at most {LARGEST} cells is not drawn")
+    keep = _shown(land)
+    proved, nats = bool(np.isfinite(land.lower).all()), _rounded(land.nats[keep])
+    learned = [] if proved else [{"run": "saved landscape", "seed": None, "nats": nats, "fit": None}]
+    return _frame(land, "", keep) | {"actions": [], "exact": nats if proved else None, "learned": learned}
+
+
+def _frame(land: Landscape, scene: str, keep: np.ndarray) -> dict[str, Any]:
+    assert land.layout is not None  # panels are made of landscapes with a layout only
+    assert land.positions is not None
+    rows, columns = land.layout.shape
+    return {
+        "name": land.world,
+        "scene": scene,
+        "horizon": land.horizon,
+        "rows": rows,
+        "columns": columns,
+        "walls": np.flatnonzero(land.layout.walls).tolist(),
+        "marks": [list(mark) for mark in land.layout.marks if not (scene == "key in hand" and mark[0] == "key")],
+        "cells": (land.positions[keep] @ np.array([columns, 1])).tolist(),
+    }
+
+
+def _shown(land: Landscape) -> np.ndarray:
+    """One state for each cell, the most empowered, in the order of the cells."""
+    assert land.layout is not None  # as above
+    assert land.positions is not None
+    cells = land.positions @ np.array([land.layout.shape[1], 1])
+    order = np.lexsort((-land.nats, cells))
+    return order[np.unique(cells[order], return_index=True)[1]]
+
+
+def _exact(world: World, horizon: int, states: State, notes: list[str]) -> Landscape | None:
+    try:
+        return exact(world, horizon, states)
+    except (ValueError, MemoryError) as error:
+        notes.append(f"{world.name}: no exact values ({error})")
+        return None
+
+
+def _fit(learned: Landscape, truth: Landscape | None) -> dict[str, Any] | None:
+    if truth is None:
+        return None
+    found = asdict(compare(learned, truth))
+    return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()}
+
+
+def _futures(estimator: Any, states: State, notes: list[str]) -> dict[str, Any]:
+    world, horizon = estimator.world, estimator.config.horizon
+    if len(leaves(states)[0]) > MOST_STATES or len(world.actions) > 64:
+        notes.append(f"{world.name}: sources and plans are left out beyond {MOST_STATES} states and 64 actions")
+        return {}
+    try:
+        counted, goals = exact_futures(world, states, horizon) if world.deterministic else (None, None)
+    except (ValueError, MemoryError) as error:
+        notes.append(f"{world.name}: no exact ends ({error})")
+        counted, goals = None, None
+    drawn, met = learned_futures(estimator, states)
+    cells, texts = plans(estimator, states, met if goals is None else goals)
+    return {"ends": {"exact": counted, "learned": drawn}, "goals": cells, "plans": texts}
+
+
+def _rounded(nats: np.ndarray) -> list[float | None]:
+    return [round(float(x), 4) if np.isfinite(x) else None for x in nats]

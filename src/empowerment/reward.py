@@ -1,0 +1,300 @@
+"""Empowerment as an intrinsic reward for any reinforcement-learning library, through Gymnasium wrappers.
+
+The reward of a step is made from E(s') in nats, the empowerment of the state that the step led to; where an episode
+terminates it is 0, since nothing can be brought about any more.
+"""
+
+import os
+from hashlib import blake2b
+from typing import Any, Protocol, cast, runtime_checkable
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from .behaviour.value import Empowerment, Value, exact_value
+from .exact import check_horizon
+from .landscape import Landscape
+from .worlds.beneath import Beneath
+from .worlds.learnable import to_frames
+from .worlds.registry import did_you_mean
+from .worlds.third_party import name_of
+from .worlds.world import identify
+
+MODES = ("add", "replace", "shape", "info")
+MOST_WORLDS = 64
+"""Grids whose exact values are remembered, where an environment draws another one at each reset."""
+MOST_PICTURES = 2**18
+"""Pictures whose learned values are remembered."""
+
+
+def mix(mode: str, reward: Any, before: Any, after: Any, scale: float, gamma: float) -> Any:
+    """The reward of a step from E(s) to E(s').
+
+    add: r + scale E(s'). replace: scale E(s'). shape: r + scale (γ E(s') - E(s)), which leaves the best policy as it is
+    (Ng, Harada and Russell 1999). info: r.
+    """
+    if mode == "add":
+        return reward + scale * after
+    if mode == "replace":
+        return scale * after
+    if mode == "shape":
+        return reward + scale * (gamma * after - before)
+    return reward
+
+
+class RunningScale:
+    """Root mean square of all values so far. Zero stays zero, so that the end of an episode is still worth nothing."""
+
+    def __init__(self) -> None:
+        self.count, self.mean_square = 0, 0.0
+
+    def update(self, values: np.ndarray) -> None:
+        self.count += len(values)
+        self.mean_square += (np.square(values).sum() - len(values) * self.mean_square) / max(self.count, 1)
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        return values / max(np.sqrt(self.mean_square), 1e-8)
+
+
+class _Mixing:
+    """What the wrapper and its vector twin share: arguments and running normalisation."""
+
+    update_running_mean = True
+    """Set to False to freeze the normalisation, as for evaluation."""
+
+    def _settle(self, scale: float, mode: str, gamma: float, normalise: bool) -> None:
+        if mode not in MODES:
+            raise ValueError(
+                f"mode={mode!r} is unknown{did_you_mean(str(mode), MODES)}; give one of {', '.join(MODES)}"
+            )
+        if not np.isfinite(scale):
+            raise ValueError(f"scale={scale!r} must be a number")
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma={gamma!r} must lie between 0 and 1; give the discount that the agent learns with")
+        self._scale, self._mode, self._gamma, self._normalise = scale, mode, gamma, normalise
+        self.running = RunningScale()
+        """What empowerment is divided by with `normalise=True`; keep it with the agent."""
+
+    def _mixed(self, reward: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        if self._normalise:
+            if self.update_running_mean:
+                self.running.update(after)
+            before, after = self.running.apply(before), self.running.apply(after)
+        return mix(self._mode, reward, before, after, self._scale, self._gamma)
+
+
+class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Adds empowerment to the reward, replaces the reward by it, shapes the reward with it, or only tells it.
+
+    `value` is a trained estimator or the directory of its run, which sees the observations of `env`; or, for
+    enumerable environments, a horizon K, for exact empowerment worked out when a state is first met; or an exact or
+    learned landscape, which is looked up by state. `info["empowerment"]` always holds E(s') in nats.
+
+    `scale` is the worth of one nat. `mode` is one of add, replace, shape and info. `gamma` is the agent's discount, for
+    shape. `normalise` divides empowerment by its running root mean square, which `env.update_running_mean = False`
+    freezes.
+
+    >>> import gymnasium
+    >>> env = EmpowermentReward(gymnasium.make("FrozenLake-v1", is_slippery=False), 1, mode="replace")
+    >>> _, info = env.reset(seed=0)
+    >>> info["empowerment"]  # ln 3: stay, go right or go down
+    1.0986122886681098
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        value: Any,
+        scale: float = 1.0,
+        mode: str = "add",
+        gamma: float = 0.99,
+        normalise: bool = False,
+    ):
+        RecordConstructorArgs.__init__(
+            self, _disable_deepcopy=True, value=value, scale=scale, mode=mode, gamma=gamma, normalise=normalise
+        )
+        gymnasium.Wrapper.__init__(self, env)
+        self._settle(scale, mode, gamma, normalise)
+        self._value = _value_of(env, value)
+        self._before = 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._value.begin()
+        self._before = self._value.now(observation)
+        return observation, {**info, "empowerment": self._before}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        after = 0.0 if terminated else self._value.now(observation)
+        mixed = self._mixed(np.array([float(reward)]), np.array([self._before]), np.array([after]))
+        self._before = after
+        return observation, float(mixed[0]), terminated, truncated, {**info, "empowerment": after}
+
+
+class EmpowermentVectorReward(_Mixing, VectorWrapper[Any, Any, Any, Any, np.ndarray], RecordConstructorArgs):
+    """The same for vector environments: all copies' observations go through the estimator together, once a step.
+
+    `value` is a trained estimator or the directory of its run. The step in which a vector environment resets an ended
+    copy, whatever the action, is no step of the agent, and its reward is left alone.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv,
+        value: Any,
+        scale: float = 1.0,
+        mode: str = "add",
+        gamma: float = 0.99,
+        normalise: bool = False,
+    ):
+        RecordConstructorArgs.__init__(
+            self, _disable_deepcopy=True, value=value, scale=scale, mode=mode, gamma=gamma, normalise=normalise
+        )
+        VectorWrapper.__init__(self, env)
+        self._settle(scale, mode, gamma, normalise)
+        self._autoreset = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        estimator = _estimator(value)
+        if estimator is None:
+            raise ValueError(
+                f"value={value!r} is looked up by state, which a vector environment does not show; "
+                "wrap each single environment in EmpowermentReward (gymnasium.make_vec(..., wrappers=[...]))"
+            )
+        self._nats = _Seen(env.single_observation_space, estimator)
+        self._before = np.zeros(env.num_envs)
+        self._asleep = np.zeros(env.num_envs, bool)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observations, info = self.env.reset(seed=seed, options=options)
+        self._before = self._nats(observations)
+        self._asleep = np.zeros(self.num_envs, bool)
+        return observations, self._told(info, self._before)
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        observations, reward, terminated, truncated, info = self.env.step(actions)
+        cut = np.flatnonzero(truncated & ~terminated) if self._autoreset == AutoresetMode.SAME_STEP else []
+        finals = [np.asarray(info["final_obs"][i])[None] for i in cut]
+        nats = self._nats(np.concatenate([observations, *finals]))
+        seen, after = nats[: self.num_envs], nats[: self.num_envs].copy()
+        after[cut] = nats[self.num_envs :]
+        after[terminated] = 0.0
+        awake = ~self._asleep
+        mixed = np.array(reward, np.float64)
+        mixed[awake] = self._mixed(mixed[awake], self._before[awake], after[awake])
+        self._before = seen
+        if self._autoreset == AutoresetMode.NEXT_STEP:
+            self._asleep = terminated | truncated
+        return observations, mixed, terminated, truncated, self._told(info, after)
+
+    def _told(self, info: dict[str, Any], nats: np.ndarray) -> dict[str, Any]:
+        """Gymnasium's form: an array, and which of its entries count."""
+        return {**info, "empowerment": nats.copy(), "_empowerment": np.ones(self.num_envs, bool)}
+
+
+@runtime_checkable
+class _Present(Protocol):
+    """Empowerment of the state that an environment is in."""
+
+    def begin(self) -> None: ...
+
+    def now(self, observation: Any) -> float: ...
+
+
+class _Seen:
+    """Learned empowerment of an environment's observations. A picture that comes again is not worked out again, which
+    in grids saves most of the time; it is known by its digest."""
+
+    def __init__(self, space: gymnasium.Space, estimator: Empowerment):
+        self._space, self._estimator = space, estimator
+        self._known: dict[bytes, float] = {}
+
+    def __call__(self, observations: Any) -> np.ndarray:
+        frames = to_frames(self._space, np.asarray(observations))
+        if frames.dtype != np.uint8:
+            return self._estimator.empowerment(frames)
+        names = [blake2b(frame.tobytes(), digest_size=16).digest() for frame in frames]
+        new = {name: i for i, name in enumerate(names) if name not in self._known}
+        if len(self._known) > MOST_PICTURES:
+            self._known.clear()
+            new = {name: i for i, name in enumerate(names)}
+        if new:
+            self._known.update(zip(new, self._estimator.empowerment(frames[list(new.values())]).tolist(), strict=True))
+        return np.array([self._known[name] for name in names])
+
+
+class _Learned:
+    """By what is seen."""
+
+    def __init__(self, env: gymnasium.Env, estimator: Empowerment):
+        self._nats = _Seen(env.observation_space, estimator)
+
+    def begin(self) -> None:
+        pass
+
+    def now(self, observation: Any) -> float:
+        return float(self._nats(np.asarray(observation)[None])[0])
+
+
+class _Exact:
+    """By the state beneath, worked out when it is first met."""
+
+    def __init__(self, env: gymnasium.Env, horizon: int):
+        check_horizon(horizon)
+        self._beneath, self._horizon = Beneath(env), horizon
+        self._known: dict[Any, Value] = {}
+
+    def begin(self) -> None:
+        world, name = self._beneath.begin()
+        if name not in self._known:
+            if len(self._known) == MOST_WORLDS:
+                self._known.clear()
+            self._known[name] = exact_value(world, self._horizon)
+        self._value = self._known[name]
+
+    def now(self, observation: Any) -> float:
+        return float(self._value(self._beneath.state())[0])
+
+
+class _LookUp:
+    """By the state beneath, from a landscape."""
+
+    def __init__(self, env: gymnasium.Env, landscape: Landscape):
+        self._beneath, self._name = Beneath(env), name_of(env)
+        self._nats = dict(zip(identify(landscape.states).tolist(), landscape.nats.tolist(), strict=True))
+
+    def begin(self) -> None:
+        self._beneath.begin()
+
+    def now(self, observation: Any) -> float:
+        state = identify(self._beneath.state()).tolist()[0]
+        if state not in self._nats:
+            raise ValueError(
+                f"environment {self._name!r} is in a state that the landscape does not have; "
+                "give the horizon as value instead, and states are worked out as they are met"
+            )
+        return self._nats[state]
+
+
+def _estimator(value: Any) -> Any:
+    """A trained estimator, from a run directory if need be; None for anything else."""
+    if isinstance(value, str | os.PathLike):
+        from .variational.training import load
+
+        return load(cast(Any, value))
+    return value if isinstance(value, Empowerment) else None
+
+
+def _value_of(env: gymnasium.Env, value: Any) -> _Present:
+    estimator = _estimator(value)
+    if estimator is not None:
+        return _Learned(env, estimator)
+    if isinstance(value, Landscape):
+        return _LookUp(env, value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return _Exact(env, int(value))
+    raise ValueError(
+        f"value is a {type(value).__name__}; give a trained estimator, the directory of a run, a landscape, or a "
+        "horizon for exact empowerment"
+    )

@@ -1,0 +1,40 @@
+"""Every example runs in its quick form, as a user would start it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(name, directory, *flags):
+    return subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:__main__", EXAMPLES / name, "--quick", *flags],
+        cwd=directory,
+        env={**os.environ, "MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "made"),
+    [
+        ("frozen_lake.py", "certified to", "frozen_lake.png"),
+        ("own_world.py", "floor 6: exact 0.817", None),
+        ("cleanrl_loop.py", "nats on average", None),
+        ("sb3_minigrid.py", "above that percentile", "ppo_empowerment.zip"),
+    ],
+)
+def test_example(name, words, made, tmp_path):
+    if name.startswith("sb3"):
+        pytest.importorskip("stable_baselines3")
+    done = run(name, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+    assert made is None or (tmp_path / made).stat().st_size > 1000

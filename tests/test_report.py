@@ -1,0 +1,319 @@
+"""The report's page, in a real browser: Debian's chromium driven by Playwright, both from this machine."""
+
+import json
+import shutil
+import struct
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import empowerment as emp
+from empowerment.behaviour import Greedy, exact_value, run_episode
+from empowerment.report import build_report, save_playback
+from empowerment.report.futures import exact_futures, plans
+from empowerment.report.packing import ALPHABET, pack
+from empowerment.report.page import embedded, fit
+from empowerment.report.playback import check_playback, playback
+
+BROWSER = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+EVIL = "<img src=x onerror=\"document.title='pwned'\"></script><script>document.title='pwned'</script>"
+MAP = "#########\n#...#...#\n#.a.....#\n#...#...#\n#########\n"
+
+
+def unpack(text, width=2):
+    digits = [ALPHABET.index(c) for c in text]
+    return [sum(64 ** (width - 1 - j) * digits[i + j] for j in range(width)) for i in range(0, len(digits), width)]
+
+
+def png(path):
+    """A picture of one grey pixel."""
+
+    def part(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    body = part(b"IHDR", header) + part(b"IDAT", zlib.compress(b"\0\x80")) + part(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+
+
+def _as_another_seed(run, copy):
+    """The run as it was at its first checkpoint, under another seed: quicker than a second training."""
+    shutil.copytree(run, copy)
+    max((copy / "checkpoints").glob("*.safetensors")).unlink()
+    facts = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(facts | {"seed": 1}))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """A tiny training under two seeds, an episode, claims, a figure, a table and a few injections."""
+    out = tmp_path_factory.mktemp("report")
+    (out / "small.txt").write_text(MAP)
+    world = emp.make(out / "small.txt")
+    first = out / "runs" / "small-0"
+    emp.train(world, 2, 0, first, progress=False, updates=200, batch=32, hidden=8, features=8)
+    second = _as_another_seed(first, out / "runs" / "small-1")
+    facts = json.loads((second / "run.json").read_text())
+    evil = out / "runs" / "x<img src=x onerror=alert(1)>"
+    shutil.copytree(second, evil)
+    facts["world"]["name"], facts["world"]["map"] = EVIL, [*MAP.split()[:4], "#########"]
+    facts["versions"]["empowerment"] = EVIL
+    (evil / "run.json").write_text(json.dumps(facts))
+    maze = emp.make("lava-maze")
+    episode = run_episode(maze, Greedy(maze, exact_value(maze, 2)), 6)
+    save_playback(maze, episode, out / "episodes" / "maze.json", f"maze {EVIL}", "greedy")
+    claim = {"figure": "static", "claim": EVIL, "criterion": "R² >= 0.99", "exact": None, "seeds": 1}
+    learned = {"median": 0.5, "min": float("nan"), "max": 1.0}
+    (out / "claims.json").write_text(json.dumps([{**claim, "learned": learned, "shown": False}]))
+    (out / "table.csv").write_text(f'name,value\n"{EVIL.replace(chr(34), chr(34) * 2)}",1\n')
+    (out / "broken.json").write_text("{")
+    png(out / "figure.png")
+    (out / "figure.txt").write_text(EVIL)
+    build_report(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="the page tests need playwright: pip install playwright"
+    )
+    if BROWSER is None:
+        pytest.skip("the page tests need a browser: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=BROWSER, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser, directory, request):
+    """The page, opened from disk; any error or message in the console fails the test."""
+    options = {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light", **getattr(request, "param", {})}
+    tab, complaints = browser.new_page(**options), []
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append(r.url))
+    tab.goto((directory / "report.html").as_uri())
+    yield tab
+    tab.close()
+    assert complaints == []
+
+
+def click(page, row, column, **options):
+    """Click a cell of the first landscape."""
+    plane = page.locator(".landscapes .plane").first
+    plane.scroll_into_view_if_needed()
+    box = plane.bounding_box()
+    spot = {"x": (column + 0.5) * box["width"] / 9, "y": (row + 0.5) * box["height"] / 5}
+    plane.click(position=spot, **options)
+
+
+def test_everything_is_there(page):
+    headings = page.locator("h2").all_text_contents()
+    assert headings == ["Claims", "Landscapes", "Episodes", "Training", "Figures", "Numbers", "Settings"]
+    assert "0 of 1 claims" in page.locator("#content").text_content()
+    assert page.locator(".gallery button").count() == 2
+    assert page.evaluate("document.querySelector('.figures img').naturalWidth") == 1
+    assert page.locator(".charts .series").count() == 6  # bound and loss of three runs
+    assert "broken.json" in page.locator("#content").text_content()
+
+
+def test_hovering_a_cell_reads_its_values(page, directory):
+    world = emp.make(directory / "small.txt")
+    land = emp.exact(world, 2)
+    plane = page.locator(".landscapes .plane").first
+    box = plane.bounding_box()
+    plane.hover(position={"x": 1.5 * box["width"] / 9, "y": 1.5 * box["height"] / 5})
+    assert f"row 1, column 1: exact {land.grid()[1, 1]:.3f}" in page.locator(".readout").first.text_content()
+
+
+def test_clicking_a_cell_changes_the_source_panel(page):
+    click(page, 1, 1)
+    first = page.locator(".source").text_content()
+    assert "the exact source ends in 6 cells" in first
+    picture = "document.querySelectorAll('.futures canvas')[1].toDataURL()"
+    before = page.evaluate(picture)
+    click(page, 2, 4)
+    assert page.locator(".source").text_content() != first
+    assert page.evaluate(picture) != before
+    assert "row 2, column 4" in page.locator(".explorer h3").text_content()
+
+
+def test_the_plan_appears_after_choosing_a_goal(page):
+    click(page, 1, 1)
+    assert page.locator(".route").count() == 0
+    click(page, 2, 2, modifiers=["Shift"])
+    assert "plan to row 2, column 2" in page.locator(".plan").text_content()
+    assert page.locator(".landscapes .route.over").first.is_visible()
+    page.get_by_label("goal", exact=True).check()  # without the Shift key, as by touch
+    click(page, 3, 7)
+    assert "cannot be reached in 2 actions" in page.locator(".plan").text_content()
+    page.get_by_role("button", name="Clear goal").click()
+    assert page.locator(".route").count() == 0
+
+
+def test_the_keyboard_does_the_same(page):
+    click(page, 1, 1)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("g")
+    assert "plan to row 1, column 2" in page.locator(".plan").text_content()
+    page.keyboard.press("Enter")
+    assert "From row 1, column 2" in page.locator(".explorer h3").text_content()
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_views_and_seeds_can_be_chosen(page):
+    page.get_by_label("difference", exact=True).check()
+    assert page.locator(".landscapes figure:visible").count() == 1
+    fit_of_first = page.locator(".fit").text_content()
+    page.locator(".explorer select").select_option("1")
+    assert page.locator(".fit").text_content() != fit_of_first
+
+
+def test_the_episode_plays_steps_and_stops(page):
+    said = page.locator(".said")
+    assert "step 0 of 6" in said.text_content()
+    page.locator(".controls .on").click()
+    assert "step 1 of 6" in said.text_content()
+    assert page.locator(".bars .bar").count() == 9
+    assert page.locator(".bars .bar.chosen").count() == 1
+    page.locator(".controls select").select_option("12")
+    page.locator(".controls .toggle").click()
+    page.locator(".said", has_text="step 6 of 6").wait_for(timeout=20_000)
+    assert page.locator(".controls .toggle").text_content() == "▶ play"
+    page.locator(".player").press("ArrowLeft")
+    assert "step 5 of 6" in said.text_content()
+
+
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.mark.parametrize("page", [{"color_scheme": "dark"}], indirect=True)
+def test_dark_mode_follows_the_system_and_the_button(page):
+    dark = page.evaluate(BACKGROUND)
+    assert max(int(x) for x in dark.removeprefix("rgb(").removesuffix(")").split(",")) < 60
+    page.locator("#theme").click()
+    assert min(int(x) for x in page.evaluate(BACKGROUND).removeprefix("rgb(").removesuffix(")").split(",")) > 200
+
+
+@pytest.mark.parametrize("page", [{"viewport": {"width": 390, "height": 844}}], indirect=True)
+def test_a_phone_shows_it_without_scrolling_sideways(page):
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".landscapes .plane").first.bounding_box()["width"] > 280
+
+
+def test_injected_text_is_shown_and_does_nothing(page, directory):
+    page.locator(".gallery button").nth(1).click()
+    assert page.title() == f"Empowerment: {directory.name}"
+    assert page.locator("img").count() == 1  # the figure
+    assert page.evaluate("document.scripts.length") == 2
+    assert EVIL in page.locator(".claims").text_content()
+    assert EVIL in page.locator(".gallery").text_content()
+
+
+def test_the_policy_refuses_what_gets_in(browser, directory):
+    tab, complaints = browser.new_page(), []
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.goto((directory / "report.html").as_uri())
+    tab.evaluate(
+        "() => { const node = document.createElement('script'); node.textContent = 'document.title = \"pwned\"'; "
+        "document.body.append(node); }"
+    )
+    assert "pwned" not in tab.title()
+    assert any("Content Security Policy" in text for text in complaints)
+    tab.close()
+
+
+def test_the_file_holds_no_markup_from_outside(directory):
+    text = (directory / "report.html").read_text()
+    assert text.count("<script") == text.count("</script>") == 2
+    assert "<img" not in text
+    assert "Content-Security-Policy" in text
+    assert not any(word in text for word in ("http://localhost", "https://"))
+
+
+def test_embedded_json_survives_the_trip():
+    data = {"a": "</script><!--", "b": ["&lt;", "\u2028"]}
+    assert json.loads(embedded(data)) == data
+    assert not set("<>&\u2028") & set(embedded(data))
+
+
+def test_numbers_are_packed_to_the_base_of_64():
+    assert unpack(pack([0, 63, 64, 4095])) == [0, 63, 64, 4095]
+    with pytest.raises(ValueError, match="do not fit"):
+        pack([4096])
+
+
+def test_exact_ends_are_the_reachable_cells_in_equal_parts():
+    world = emp.make("open-room")
+    texts, goals = exact_futures(world, world.states(), 1)
+    numbers = unpack(texts[0])  # the corner: stay, right, down
+    assert numbers[0::2] == [21, 22, 41] == goals[0].cells.tolist()
+    assert numbers[1::2] == [1365, 1365, 1365]
+
+
+def test_plans_are_those_of_the_estimator(directory):
+    est = emp.load(directory / "runs" / "small-0")
+    states = est.world.states()
+    _, goals = exact_futures(est.world, states, 2)
+    cells, texts = plans(est, states, goals)
+    start, goal = est.world.observe(states)[0], est.world.observe(goals[0].states)[1]
+    text = texts[0][7:14]  # the second goal: one character, then three for each of two steps
+    assert unpack(cells[0]) == goals[0].cells.tolist()
+    assert [ALPHABET.index(text[i]) for i in (1, 4)] == est.plan(start, goal).tolist()
+
+
+def test_a_page_that_would_be_too_large_loses_plans_and_then_pictures():
+    panels = [{"name": n, "plans": ["x" * 10**5]} for n in "ab"]
+    data = {"panels": panels, "pictures": [{"name": "p", "png": "y" * 10**5}], "notes": []}
+    assert fit(data, 10**6)["notes"] == []
+    smaller = fit(data, 3 * 10**5 + 10**3)
+    assert ["plans" in p for p in smaller["panels"]] == [True, False]
+    assert len(smaller["pictures"]) == 1
+    smallest = fit(data, 10**5 + 10**3)
+    assert smallest["pictures"] == []
+    assert len(smallest["notes"]) == 3
+    assert "plans" in panels[0]  # what was given is left as it was
+
+
+def test_a_playback_is_checked(tmp_path):
+    world = emp.make("key-door")
+    episode = run_episode(world, Greedy(world, exact_value(world, 2)), 3)
+    good = playback(world, episode, "title", "greedy")
+    assert check_playback(json.loads(json.dumps(good)))["title"] == "title"
+    for wrong in ({"chosen": [99, 0, 0]}, {"frames": good["frames"][:-1]}, {"format": "other"}, {"shape": [1, 1]}):
+        with pytest.raises(ValueError):
+            check_playback(good | wrong)
+    plain = replace(episode, expected=None)
+    assert playback(world, plain, "t", "b")["expected"] is None
+    table = emp.from_transitions(np.array([[0, 1], [1, 0]]))
+    walk = run_episode(table, Greedy(table, exact_value(table, 1)), 2)
+    assert check_playback(playback(table, walk, "t", "b"))["path"] is None
+
+
+def test_a_saved_landscape_has_a_panel_of_its_own(tmp_path):
+    emp.exact(emp.make("two-rooms"), 3).save(tmp_path / "land.safetensors")
+    text = build_report(tmp_path).read_text()
+    assert '"two-rooms"' in text
+
+
+def test_an_empty_or_missing_directory_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no runs"):
+        build_report(tmp_path)
+    with pytest.raises(ValueError, match="does not exist"):
+        build_report(tmp_path / "nowhere")
