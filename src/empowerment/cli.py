@@ -237,8 +237,11 @@ class Act:
         result = episode.summary()
         if self.out is not None:
             from .figures.episode import save_episode
+            from .report import save_playback
 
             save_episode(setting.world, episode, self.out, self.every)
+            title = f"{setting.world.name}, {self.behaviour}"
+            save_playback(setting.world, episode, self.out / "playback.json", title, self.behaviour)
             say(f"wrote the episode, its filmstrip and its video to {self.out}")
         end = f"{episode.empowerment[-1]:.4f} nats" + (f" at {result['path'][-1]}" if result["path"] else "")
         room = "" if episode.reachable_cells is None else f", {episode.reachable_cells} cells within reach"
@@ -274,11 +277,11 @@ class Reproduce:
     """
 
     figure: Positional[Annotated[str, arg(metavar="FIGURE")]]
-    """static, or all."""
+    """static, tree, boxes, key-door, lava-corridor, lava-maze, behaviours, complexity, or all."""
     out: Path = Path("out")
     """Directory for everything that is made; what is there already is not made again."""
-    seeds: int = 1
-    """Trainings of each world."""
+    seeds: int | None = None
+    """Trainings of each world; by default each figure's own."""
     quick: Switch = False
     """Few updates: every figure, but not the final numbers."""
     json: Switch = False
@@ -287,8 +290,6 @@ class Reproduce:
     def run(self) -> None:
         from .figures.reproduce import reproduce
 
-        if self.seeds < 1:
-            raise ValueError(f"--seeds {self.seeds} is too few; give 1 or more")
         claims = reproduce(self.figure, self.out, self.seeds, self.quick, say)
         lines = [f"{'shown    ' if c.shown else 'NOT shown'}  {c.claim} [{c.criterion}]" for c in claims]
         result = {"report": str(self.out / "report.html"), "shown": sum(c.shown for c in claims), "claims": len(claims)}
@@ -297,7 +298,35 @@ class Reproduce:
             raise SystemExit(1)
 
 
-COMMANDS = {"worlds": Worlds, "exact": Exact, "train": Train, "check": Check, "act": Act, "reproduce": Reproduce}
+@dataclass(frozen=True)
+class Report:
+    """Build a page from the runs, figures, episodes and claims in a directory.
+
+    Examples:
+      empowerment report runs
+    """
+
+    directory: Positional[Annotated[Path, arg(metavar="DIR")]]
+    """Directory that holds them, at any depth."""
+    json: Switch = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        from .report import build_report
+
+        path = build_report(self.directory, say)
+        show({"report": str(path), "bytes": path.stat().st_size}, self.json, f"report: {path}")
+
+
+COMMANDS = {
+    "worlds": Worlds,
+    "exact": Exact,
+    "train": Train,
+    "check": Check,
+    "act": Act,
+    "reproduce": Reproduce,
+    "report": Report,
+}
 
 
 def parse(args: list[str]) -> Any:
