@@ -17,10 +17,13 @@ from .worlds.table import from_transitions
 from .worlds.third_party import from_gymnasium
 
 if TYPE_CHECKING:
+    from .reward import EmpowermentReward, EmpowermentVectorReward
     from .variational.estimator import Estimator
     from .variational.training import load, train
 
 _LAZY = {
+    "EmpowermentReward": ".reward",
+    "EmpowermentVectorReward": ".reward",
     "Estimator": ".variational.estimator",
     "load": ".variational.training",
     "train": ".variational.training",
@@ -29,6 +32,8 @@ _LAZY = {
 __all__ = [
     "Capacity",
     "Comparison",
+    "EmpowermentReward",
+    "EmpowermentVectorReward",
     "Estimator",
     "Landscape",
     "__version__",
