@@ -19,12 +19,14 @@ from .worlds.third_party import from_gymnasium
 if TYPE_CHECKING:
     from .reward import EmpowermentReward, EmpowermentVectorReward
     from .variational.estimator import Estimator
+    from .variational.tracking import TensorBoard
     from .variational.training import load, train
 
 _LAZY = {
     "EmpowermentReward": ".reward",
     "EmpowermentVectorReward": ".reward",
     "Estimator": ".variational.estimator",
+    "TensorBoard": ".variational.tracking",
     "load": ".variational.training",
     "train": ".variational.training",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "EmpowermentVectorReward",
     "Estimator",
     "Landscape",
+    "TensorBoard",
     "__version__",
     "blahut_arimoto",
     "capacity",

@@ -136,6 +136,8 @@ class Train:
     """Number of updates; more is more accurate."""
     resume: Switch = False
     """Go on with a run that was interrupted."""
+    tensorboard: Switch = False
+    """Write curves for TensorBoard into the run's directory."""
     json: Switch = False
     """Print one JSON object."""
 
@@ -144,6 +146,10 @@ class Train:
 
         world = make(self.world, **options(self.slip, self.bricks))
         settings: dict[str, Any] = {} if self.updates is None else {"updates": self.updates}
+        if self.tensorboard:
+            from .variational.tracking import TensorBoard
+
+            settings["trackers"] = [TensorBoard(self.out / "tensorboard")]
         land = train(world, self.horizon, self.seed, self.out, self.resume, **settings).landscape()
         result = {
             "run": str(self.out),
