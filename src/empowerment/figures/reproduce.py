@@ -92,7 +92,7 @@ def _made(shop: Workshop) -> list[Claim]:
         "figure": shop.figure.name,
         "settings": wanted,
         "seeds": list(range(shop.seeds)),
-        "seconds": {"this session": round(time.perf_counter() - begin, 1), "training": shop.seconds},
+        "seconds": {"this call": round(time.perf_counter() - begin, 1), "training": shop.seconds},
         "made": time.strftime("%Y-%m-%d %H:%M"),
         **provenance(),
         "files": shop.files,

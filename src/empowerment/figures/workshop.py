@@ -133,7 +133,7 @@ class Workshop:
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        """Seconds of a training over all its sessions; reading a finished one adds nothing."""
+        """Seconds of a training, over all the times it was taken up; reading a finished one adds nothing."""
         path, begin = self.out / "runs" / f"{name}.seconds", time.perf_counter()
         before = float(path.read_text()) if path.is_file() else 0.0
         done = updates_of(self.out / "runs" / name)
