@@ -1,4 +1,4 @@
-.PHONY: check format
+.PHONY: check docs format pictures
 
 check:
 	ruff format --check .
@@ -9,3 +9,9 @@ check:
 format:
 	ruff format .
 	ruff check --fix .
+
+docs:
+	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
+
+pictures:
+	python docs/pictures.py

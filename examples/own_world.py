@@ -4,8 +4,10 @@ python examples/own_world.py
 """
 
 import argparse
+from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import empowerment as emp
@@ -39,13 +41,22 @@ class Lift(World):
 
 
 options = argparse.ArgumentParser(description=__doc__)
+options.add_argument("--out", type=Path, default=Path("own_world.png"), help="picture to write")
 options.add_argument("--quick", action="store_true", help="few updates")
-quick = options.parse_args().quick
+args = options.parse_args()
 
 lift = Lift(floors=7)
 truth = emp.exact(lift, horizon=2)
-small = {"updates": 5, "batch": 64, "hidden": 16, "optimiser": "adam"} if quick else {"updates": 500, "batch": 512}
-learned = emp.train(lift, horizon=2, **small).landscape()
+small = {"updates": 5, "batch": 64, "hidden": 16, "optimiser": "adam"}
+learned = emp.train(lift, horizon=2, **(small if args.quick else {"updates": 500, "batch": 512})).landscape()
 for floor in reversed(range(lift.floors)):
     print(f"floor {floor}: exact {truth.nats[floor]:.3f} nats, learned {learned.nats[floor]:.3f}")
 print(emp.compare(learned, truth))
+
+figure, axis = plt.subplots(figsize=(5, 3), layout="constrained")
+axis.plot(truth.nats, "o-", color="0.2", label="exact")
+axis.plot(learned.nats, "x--", color="tab:orange", label="learned")
+axis.set(xlabel="floor", ylabel="empowerment (nats)", ylim=(0, None), title="A lift that jams, K = 2")
+axis.legend()
+figure.savefig(args.out, dpi=120)
+print(f"wrote {args.out}")

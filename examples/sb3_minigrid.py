@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 import gymnasium
+import matplotlib.pyplot as plt
 import numpy as np
 from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper
 from stable_baselines3 import PPO
@@ -26,6 +27,7 @@ options.add_argument("--horizon", type=int, default=3, help="K, of the exact emp
 options.add_argument("--steps", type=int, default=60_000, help="steps to learn from")
 options.add_argument("--seed", type=int, default=0)
 options.add_argument("--out", type=Path, default=Path("ppo_empowerment.zip"), help="file for the trained agent")
+options.add_argument("--picture", type=Path, default=Path("sb3_minigrid.png"), help="picture to write")
 options.add_argument("--quick", action="store_true", help="few steps")
 args = options.parse_args()
 
@@ -77,3 +79,13 @@ print(f"a random agent visits states of {random.mean():.3f} nats on average, 90t
 print(
     f"the trained agent ends at {ends.mean():.3f} nats, above that percentile in {np.mean(ends > line):.0%} of episodes"
 )
+
+figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
+bins = np.linspace(0, max(random.max(), ends.max()) + 0.1, 40)
+axis.hist(random, bins, density=True, color="0.7", label="states that a random agent visits")
+axis.hist(ends, bins, density=True, color="tab:blue", alpha=0.8, label="where the trained agent ends")
+axis.axvline(line, color="0.2", linestyle="--", label="90th percentile of the random agent")
+axis.set(xlabel=f"exact empowerment, K = {args.horizon} (nats)", ylabel="density", title=f"{args.env}, {args.mode}")
+axis.legend(fontsize=8)
+figure.savefig(args.picture, dpi=110)
+print(f"wrote {args.picture}")

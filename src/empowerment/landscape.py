@@ -71,6 +71,10 @@ class Landscape:
         """`float64[rows, columns]` in nats, NaN where no state is.
 
         Where several states share a cell (directions of an agent, say) the cell shows the highest of them.
+
+        >>> from empowerment import exact, make
+        >>> exact(make("two-rooms"), horizon=2).grid().shape
+        (20, 20)
         """
         if self.layout is None or self.positions is None:
             raise ValueError(f"world {self.world!r} has no layout; use .nats instead of .grid()")
@@ -217,7 +221,13 @@ class Comparison:
 
 
 def compare(learned: Landscape, exact: Landscape) -> Comparison:
-    """Agreement of two landscapes over the same states (section 5.1 of the paper reports Pearson and R²)."""
+    """Agreement of two landscapes over the same states (section 5.1 of the paper reports Pearson and R²).
+
+    >>> from empowerment import exact, make
+    >>> land = exact(make("two-rooms"), horizon=2)
+    >>> compare(land, land).r2
+    1.0
+    """
     if learned.horizon != exact.horizon:
         raise ValueError(f"the landscapes have horizons {learned.horizon} and {exact.horizon}; compare at one horizon")
     if len(learned) != len(exact):

@@ -5,11 +5,12 @@ import gymnasium
 import minigrid  # noqa: F401 - registers its environments
 import numpy as np
 import pytest
+from gymnasium.wrappers import FlattenObservation, NormalizeObservation
 from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
 from minigrid.core.world_object import Ball, Box, Key
 from minigrid.minigrid_env import MiniGridEnv
-from minigrid.wrappers import ImgObsWrapper, NoDeath, StochasticActionWrapper
+from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, NoDeath, RGBImgObsWrapper, StochasticActionWrapper
 
 import empowerment as emp
 from empowerment.exact import ends
@@ -217,6 +218,46 @@ def test_no_two_states_look_the_same():
     assert pictures.dtype == np.uint8
     assert len(np.unique(pictures.reshape(len(pictures), -1), axis=0)) == len(states)
     np.testing.assert_array_equal(world.observe(take(states, 0)), pictures[0])
+
+
+VIEWS = {
+    "cells": lambda env: ImgObsWrapper(FullyObsWrapper(env)),
+    "pixels": lambda env: ImgObsWrapper(RGBImgObsWrapper(env, tile_size=4)),
+    "vector": lambda env: FlattenObservation(ImgObsWrapper(FullyObsWrapper(env))),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_agents_see_what_the_wrapped_environment_shows(view):
+    env, rng = view(gymnasium.make("MiniGrid-DoorKey-5x5-v0")), np.random.default_rng(0)
+    seen, _ = env.reset(seed=0)
+    world = emp.from_gymnasium(env)
+    state = world.start
+    for action in rng.integers(6, size=200):
+        assert np.array_equal(world.observe(state), seen)
+        assert np.array_equal(world.observe(np.stack([world.start, state]))[1], seen)
+        seen, *_, terminated, truncated, _ = env.step(action)
+        state = world.step(state, action, 0)
+        if terminated or truncated:
+            break
+
+
+def test_looking_changes_nothing_of_the_user_s():
+    env = NormalizeObservation(VIEWS["vector"](gymnasium.make("MiniGrid-Empty-5x5-v0")))
+    env.reset(seed=0)
+    before = env.obs_rms.mean.copy()
+    world = emp.from_gymnasium(env)
+    world.observe(world.states())
+    assert np.array_equal(env.obs_rms.mean, before)
+
+
+def test_pictures_that_are_too_large_say_what_to_wrap_but_are_no_matter_for_exact():
+    env = ImgObsWrapper(RGBImgObsWrapper(gymnasium.make("MiniGrid-Empty-5x5-v0"), tile_size=32))
+    env.reset(seed=0)
+    world = emp.from_gymnasium(env)
+    assert emp.exact(world, 1).nats.max() > 0
+    with pytest.raises(ValueError, match="ResizeObservation"):
+        emp.train(world, 1)
 
 
 def test_random_and_remembering_environments_are_refused():

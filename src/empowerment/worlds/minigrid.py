@@ -4,11 +4,14 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 from minigrid.core.world_object import WorldObj
 from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel
 from minigrid.minigrid_env import MiniGridEnv
 
+from .learnable import check_observations, to_frames
 from .world import Layout, World
 
 FIXED = ("wall", "floor", "goal", "lava")
@@ -39,12 +42,16 @@ class MiniGridWorld(World):
 
     A kind is a type, a colour and, for boxes, the kind inside. An object that the environment itself refers to (the
     door to open, the ball to fetch) is a kind of its own; other objects that look the same are the same.
+
+    Agents see what the environment shows, where wrappers make that an array (ImgObsWrapper). The Dict that MiniGrid
+    shows by itself is replaced by a picture of the whole grid.
     """
 
     chances = 1
     on_host = True
 
-    def __init__(self, env: MiniGridEnv, name: str):
+    def __init__(self, wrapped: gymnasium.Env, name: str):
+        env: Any = wrapped.unwrapped
         if env.agent_pos is None or tuple(env.agent_pos) == (-1, -1):
             raise ValueError(f"environment {name!r} has no grid yet; call env.reset(seed=...) first")
         if isinstance(env, RoomGridLevel):
@@ -54,13 +61,15 @@ class MiniGridWorld(World):
             )
         self.name = name
         self._env = _private_copy(env)
+        self._space = wrapped.observation_space if isinstance(wrapped.observation_space, spaces.Box) else None
+        self._views = _private_views(wrapped, self._env)
         self._width, self._height = env.width, env.height
         self._cells = env.width * env.height
         self._kinds: list[Any] = []
         own = {id(x) for x in _referred(self._env)}
         for thing in [*self._env.grid.grid, self._env.carrying]:
             self._learn(thing, own)
-        count = int(env.action_space.n)  # pyright: ignore[reportAttributeAccessIssue] - Discrete
+        count = int(env.action_space.n)
         self.actions = tuple(self._env.actions(i).name for i in range(count))
         self.start = self._read(ended=False)
         shape = (self._height, self._width)
@@ -91,11 +100,27 @@ class MiniGridWorld(World):
         return np.ones((*np.broadcast_shapes(np.shape(state)[:-1], np.shape(action)), 1))
 
     def observe(self, state: Any) -> np.ndarray:
+        """What the wrapped environment shows, or a picture of the grid."""
+        state = np.asarray(state)
+        batch, flat = state.shape[:-1], state.reshape(-1, state.shape[-1])
+        frames = self._pictures(flat) if self._space is None else self._shown(flat, self._space)
+        return frames.reshape(*batch, *frames.shape[1:])
+
+    def _shown(self, states: np.ndarray, space: spaces.Box) -> np.ndarray:
+        """The environment's own observations, through its wrappers."""
+        check_observations(space, self.name)
+        frames = np.zeros((len(states), *space.shape), space.dtype)
+        for frame, state in zip(frames, states, strict=True):
+            self._write(state)
+            seen: Any = type(self._env).gen_obs(self._env)
+            for view in self._views:
+                seen = view.observation(seen)
+            frame[...] = seen
+        return to_frames(space, frames)
+
+    def _pictures(self, flat: np.ndarray) -> np.ndarray:
         """One pixel a cell: red for the kind of object, green for doors and the agent's direction, blue for what it
         carries. No two states look the same."""
-        state = np.asarray(state)
-        batch = state.shape[:-1]
-        flat = state.reshape(-1, state.shape[-1])
         picture = np.zeros((len(flat), self._cells, 3), np.uint8)
         scale = 255 // max(len(self._kinds), 1)
         picture[..., 0] = flat[:, : self._cells] * scale
@@ -104,7 +129,7 @@ class MiniGridWorld(World):
         agent = np.arange(len(flat)), flat[:, Y].astype(int) * self._width + flat[:, X]
         picture[(*agent, 1)] = 180 + 25 * flat[:, DIRECTION]
         picture[(*agent, 2)] = 255 - flat[:, CARRIED] * (200 // max(len(self._kinds), 1))
-        return picture.reshape(*batch, self._height, self._width, 3)
+        return picture.reshape(-1, self._height, self._width, 3)
 
     def locate(self, states: Any) -> np.ndarray:
         return np.asarray(states)[..., [Y, X]].astype(np.int64)
@@ -211,6 +236,21 @@ def _private_copy(env: MiniGridEnv) -> MiniGridEnv:
     twin.__dict__ = {k: copy.deepcopy(v, memo) for k, v in env.__dict__.items() if k not in windows}
     twin.__dict__.update(windows, _np_random=_NoChance(), gen_obs=dict)
     return twin
+
+
+def _private_views(env: gymnasium.Env, twin: MiniGridEnv) -> list[Any]:
+    """Copies of the observation wrappers, innermost first, around the private copy."""
+    views = []
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.ObservationWrapper):
+            views.insert(0, env)
+        env = env.env
+    below: gymnasium.Env = twin
+    for i, view in enumerate(views):
+        views[i] = copy.copy(view)
+        views[i].__dict__ = {k: copy.deepcopy(v) for k, v in vars(view).items() if k != "env"} | {"env": below}
+        below = views[i]
+    return views
 
 
 def _referred(env: MiniGridEnv) -> list[WorldObj]:

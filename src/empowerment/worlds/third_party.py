@@ -39,7 +39,8 @@ def from_gymnasium(
 
     Environments with a table of transitions `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi), MiniGrid
     environments and this package's own become exact worlds. Time limits are left out, since a step counter is no part
-    of a state, and terminal states absorb. The environment itself is not changed.
+    of a state, and terminal states absorb. The environment itself is not changed. Learned on, MiniGrid is seen through
+    its wrappers (ImgObsWrapper over RGBImgObsWrapper or FullyObsWrapper), and as a picture of the grid without any.
 
     On every other environment with Discrete or MultiDiscrete actions, and on those with `learn=True`, empowerment is
     learned by acting in the environment itself, from its own observations (pixels, vectors or numbers): `copies` of
@@ -83,7 +84,7 @@ def _exact(env: gymnasium.Env) -> World | None:
 
         if is_minigrid(inner):
             _refuse_wrappers(env)
-            return MiniGridWorld(inner, name_of(inner))
+            return MiniGridWorld(env, name_of(inner))
     return None
 
 
