@@ -1,11 +1,12 @@
 import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from empowerment.variational.representation import Representation, convolve, padded_side
+from empowerment.variational.representation import Representation, convolve_twice, in_blocks, padded_side
 from empowerment.variational.sequence import Categorical, Sequence
 
 HORIZON, ACTIONS = 3, 4
@@ -61,14 +62,28 @@ def test_mode_takes_the_likeliest_action_at_each_step():
     assert best[0] == int(np.argmax(first))
 
 
-@pytest.mark.parametrize(("size", "stride"), [(4, 1), (3, 2)])
-def test_convolution_is_a_convolution(size, stride):
-    x = jax.random.normal(jax.random.key(0), (3, 9, 11, 2))
-    kernel = jax.random.normal(jax.random.key(1), (size * size * 3, 5))
-    theirs = jax.lax.conv_general_dilated(
-        x, kernel.reshape(size, size, 3, 5), (stride, stride), "VALID", dimension_numbers=("CHWN", "HWIO", "CHWN")
-    )
-    assert np.allclose(convolve(x, kernel, size, stride), theirs, atol=1e-4)
+@pytest.mark.parametrize(("rows", "columns"), [(6, 6), (20, 20), (8, 14)])
+def test_convolutions_are_convolutions(rows, columns):
+    keys = jax.random.split(jax.random.key(0), 5)
+    x = jax.random.normal(keys[0], (3, rows, columns, 2))
+    kernels = (jax.random.normal(keys[1], (48, 5)), jax.random.normal(keys[2], (45, 7)))
+    biases = (jax.random.normal(keys[3], (5,)), jax.random.normal(keys[4], (7,)))
+    theirs = x
+    for kernel, bias, size, stride in zip(kernels, biases, (4, 3), (1, 2), strict=True):
+        square = kernel.reshape(size, size, len(theirs), -1)
+        theirs = jax.lax.conv_general_dilated(
+            theirs, square, (stride, stride), "VALID", dimension_numbers=("CHWN", "HWIO", "CHWN")
+        )
+        theirs = jax.nn.relu(theirs + bias[:, None, None, None])
+    assert np.allclose(convolve_twice(x, kernels, biases), theirs, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 7])
+def test_blocks_change_neither_values_nor_gradients(count):
+    x = jax.random.normal(jax.random.key(0), (count, 3))
+    square = partial(in_blocks, lambda rows: rows**2, size=3)
+    assert np.allclose(square(x), x**2)
+    assert np.allclose(jax.grad(lambda x: square(x).sum())(x), 2 * x)
 
 
 @pytest.mark.parametrize("shape", [(7, 20, 20, 3), (7, 4, 14, 3), (7, 11, 9, 3), (7, 1, 1, 3), (7, 5)])
