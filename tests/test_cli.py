@@ -84,6 +84,16 @@ def test_act_writes_an_episode(capsys, tmp_path):
     assert {p.name for p in out.iterdir()} >= {"filmstrip.png", "video.mp4", "episode.json"}
 
 
+def test_act_starts_where_it_is_told(capsys):
+    args = ["act", "open-room", "--horizon", "1", "--steps", "1", "--json", "--start"]
+    code, text, _ = run(capsys, *args, "3", "4")
+    assert code == 0
+    assert json.loads(text)["path"][0] == [3, 4]
+    code, _, err = run(capsys, *args, "0", "4")
+    assert code == 2
+    assert "start=(0, 4) is no free place" in err
+
+
 def test_train_then_check_then_act(capsys, tmp_path):
     path, out = tmp_path / "mine.txt", tmp_path / "run"
     path.write_text("########\n#a.#...#\n#..#...#\n#......#\n########\n")

@@ -206,7 +206,7 @@ class Act:
 
     Examples:
       empowerment act lava-maze --behaviour greedy --steps 60 --out out/maze
-      empowerment act runs/key-door --behaviour planning --gamma 0.97
+      empowerment act runs/key-door --behaviour planning --gamma 0.97 --start 5 2
     """
 
     run_or_world: Positional[Annotated[str, arg(metavar="RUN|WORLD")]]
@@ -223,6 +223,8 @@ class Act:
     """Give the agent bricks, where a map is given."""
     gamma: float = 0.95
     """Discount of planning, Q-learning, look-ahead and shaping."""
+    start: tuple[int, int] | None = None
+    """Row and column to start at; by default where the map says."""
     goal: tuple[int, int] | None = None
     """Row and column that the shaped task is to reach; by default the most empowered place."""
     seed: int = 0
@@ -235,11 +237,12 @@ class Act:
     """Print one JSON object."""
 
     def run(self) -> None:
-        from .behaviour import run_episode
+        from .behaviour import at_place, run_episode
         from .behaviour.named import make_behaviour
 
         setting = self._setting()
-        episode = run_episode(setting.world, make_behaviour(self.behaviour, setting), self.steps, self.seed)
+        start = None if self.start is None else at_place(setting.world, self.start)
+        episode = run_episode(setting.world, make_behaviour(self.behaviour, setting), self.steps, self.seed, start)
         result = episode.summary()
         if self.out is not None:
             from .figures.episode import save_episode

@@ -1,7 +1,7 @@
 """What to do with empowerment: greedy, planned, shaped, from the source, or at random (section 4.3)."""
 
 from .behaviour import Behaviour, Choice, Random
-from .episode import Episode, run_episode, run_episodes
+from .episode import Episode, at_place, run_episode, run_episodes
 from .greedy import Greedy, ModelFree, expected_value, learn_averages
 from .planning import LookAhead, Planned, plan, q_learning, value_iteration
 from .shaping import arrival, empowerment_reward, potential_difference, shape
@@ -20,6 +20,7 @@ __all__ = [
     "Random",
     "Value",
     "arrival",
+    "at_place",
     "empowerment_reward",
     "exact_source",
     "exact_value",

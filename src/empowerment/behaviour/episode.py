@@ -55,6 +55,15 @@ def run_episode(world: World, behaviour: Behaviour, steps: int, seed: int = 0, s
     return run_episodes(world, behaviour, take(state, None), steps, seed)[0]
 
 
+def at_place(world: World, place: tuple[int, int]) -> State:
+    """The state with the agent at a row and column, the rest of the world as at the start."""
+    states = world.states()
+    found = np.flatnonzero((world.locate(states) == np.array(place)).all(axis=-1))
+    if not found.size:
+        raise ValueError(f"start={place} is no free place of world {world.name!r}; give the row and column of one")
+    return take(states, found[0])
+
+
 def run_episodes(world: World, behaviour: Behaviour, starts: State, steps: int, seed: int = 0) -> list[Episode]:
     """Play one episode from each start, all at once."""
     if steps < 1:
