@@ -49,6 +49,27 @@ def channel(world: World, state: State, horizon: int) -> tuple[Channel, State]:
     return result, take(table.states, result.ends)
 
 
+def rows_of(world: World, state: State, sequences: np.ndarray) -> np.ndarray:
+    """`float64[n, ends]`: p(s'|a, s) of these sequences only, `int[n, K]`, from one state, without empty columns."""
+    sequences = np.asarray(sequences)
+    table = explore(world, take(each(state, np.asarray), None), sequences.shape[1])
+    steps = _steps(table).tocsc()
+    rows: Sparse = sparse.csr_array(
+        (np.ones(len(sequences)), (np.arange(len(sequences)), np.full(len(sequences), table.starts[0]))),
+        shape=(len(sequences), table.size),
+    )
+    for actions in sequences.T:
+        order = np.argsort(actions, kind="stable")
+        taken, counts = np.unique(actions, return_counts=True)
+        parts = np.split(order, counts.cumsum()[:-1])
+        after = [
+            rows[part] @ steps[:, a * table.size : (a + 1) * table.size] for a, part in zip(taken, parts, strict=True)
+        ]
+        rows = sparse.csr_array(sparse.vstack(after))[np.argsort(order)]
+    dense = rows[:, np.unique(rows.indices)].toarray()
+    return dense[:, dense.any(axis=0)]
+
+
 def channels(table: Table, horizon: int) -> Iterator[Channel]:
     """The channel from every start of the table, in order."""
     n = len(table.starts)

@@ -1,0 +1,1 @@
+"""Empowerment with a model of the world (appendix B)."""
