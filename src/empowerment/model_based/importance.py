@@ -37,8 +37,10 @@ class Draws(NamedTuple):
 class Conditional(Protocol):
     """A model p(s'|a_i, s) of one state, for S given sequences."""
 
-    size: int
-    """S"""
+    @property
+    def size(self) -> int:
+        """S"""
+        ...
 
     def draw(self, which: np.ndarray, rng: np.random.Generator) -> Draws:
         """An end for each of these sequences, `int[n]`."""
