@@ -172,10 +172,13 @@ def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarr
 
 def act(world: World, state: State, actions: Any, *, key: Key[Array, ""]) -> State:
     """The state after a whole sequence, with chance drawn."""
-    for k, step_key in enumerate(jax.random.split(key, actions.shape[1])):
-        chance = draw_chance(world, state, actions[:, k], key=step_key)
-        state = world.step(state, actions[:, k], chance)
-    return state
+
+    def step(state: State, now: Any) -> tuple[State, None]:
+        action, key = now
+        return world.step(state, action, draw_chance(world, state, action, key=key)), None
+
+    keys = jax.random.split(key, actions.shape[1])
+    return jax.lax.scan(step, state, (jnp.moveaxis(actions, 1, 0), keys))[0]
 
 
 def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""]) -> Int[Array, "n"]:
