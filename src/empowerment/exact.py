@@ -11,9 +11,11 @@ import numpy as np
 from .capacity import capacities
 from .channel import Channel, channels
 from .counting import count_ends
+from .gaussian import linear_empowerment
 from .landscape import Landscape
 from .reach import explore, look_alikes
 from .worlds.grid import GridState
+from .worlds.point_mass import PointMass
 from .worlds.table import TableWorld
 from .worlds.world import Layout, State, World, leaves, take
 
@@ -34,8 +36,8 @@ def exact(
     """Empowerment with a proof of its error: E(s) = max over sources of I(a; s'|s), equation 2 of the paper.
 
     Deterministic worlds are counted: E(s) = ln n(s), appendix A. Noisy ones go through `capacity`, whose bracket is
-    closed to `tolerance` nats. `states` is a batch of the world's states, or a single one; by default every place of
-    the agent with the rest of the world as at the start. `progress` draws a bar on standard error.
+    closed to `tolerance` nats; the linear point mass has a closed form. `states` is a batch of the world's states, or a
+    single one; by default every place of the agent with the rest as at the start. `progress` draws a bar.
 
     >>> from empowerment import make
     >>> float(exact(make("open-room"), horizon=5).nats.max().round(4))  # ln 61: all cells within five moves
@@ -43,6 +45,9 @@ def exact(
     """
     check_horizon(horizon)
     states = world.states() if states is None else check_states(world, states)
+    if isinstance(world, PointMass) and world.continuous.power is not None:
+        nats = np.full(len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.continuous.power))
+        return Landscape.of(world, horizon, states, nats, nats, nats)
     table = explore(world, states, horizon)
     if table.odds is None:
         with _bar(progress, len(table.starts)) as advance:
@@ -184,13 +189,15 @@ def _part(world: World, given: Any, like: Any) -> np.ndarray:
     array, like = np.asarray(given), np.asarray(like)
     if array.ndim == like.ndim:
         array = array[None]
-    kinds = "b" if like.dtype == bool else "iu"
+    kinds = "iu" if like.dtype.kind in "iu" else like.dtype.kind
     if array.shape[1:] != like.shape or array.dtype.kind not in kinds:
         raise ValueError(
             f"states has a part of shape {array.shape} and type {array.dtype}, where world {world.name!r} has "
             f"{('n', *like.shape)} and {like.dtype}; change those that world.states() gives".replace("'n'", "n")
         )
-    if like.dtype != bool and array.size and not _fits(array, like.dtype):
+    if kinds == "f" and not np.isfinite(array).all():
+        raise ValueError("states has numbers that are NaN or infinite; change those that world.states() gives")
+    if kinds == "iu" and array.size and not _fits(array, like.dtype):
         raise ValueError(f"states has numbers from {array.min()} to {array.max()}, outside of {like.dtype}")
     return array.astype(like.dtype)
 

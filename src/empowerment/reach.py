@@ -44,6 +44,10 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False) ->
     States are told apart as whole states. Outcomes of probability zero are left out. A ValueError says how many
     states there are where they exceed `LARGEST_TABLE` bytes.
     """
+    if world.continuous is not None:
+        raise ValueError(
+            f"world {world.name!r} has continuous actions, which cannot be enumerated; learn on it with emp.train"
+        )
     numbers = _Numbers()
     keys = identify(starts)
     known, first = numbers(keys)

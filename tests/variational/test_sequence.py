@@ -6,8 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+<<<<<<< HEAD
 from empowerment.variational.representation import Representation, convolve_twice, in_blocks, padded_side
 from empowerment.variational.sequence import Categorical, Sequence
+=======
+from empowerment.variational.representation import Representation, convolve, padded_side
+from empowerment.variational.sequence import Categorical, Gaussian, Sequence
+>>>>>>> a1109b3 (Continuous actions: Gaussian sequences, priced power, a linear point mass with its closed form, predator and prey in MuJoCo)
 
 HORIZON, ACTIONS = 3, 4
 EVERY = jnp.array(list(itertools.product(range(ACTIONS), repeat=HORIZON)))
@@ -105,3 +110,56 @@ def test_images_are_padded_to_what_the_convolutions_cover():
         assert padded >= side
         assert first >= 3
         assert (first - 3) % 2 == 0
+
+
+@pytest.mark.parametrize("power", [None, 2.0])
+def test_densities_of_vectors_integrate_to_one(power):
+    family = Gaussian(1, power)
+    edges = np.linspace(-1, 1, 40_001) if power is None else np.linspace(-30, 30, 40_001)
+    points = jnp.asarray((edges[1:] + edges[:-1]) / 2, jnp.float32)[:, None]
+    outputs = jnp.array([[0.4, -0.7]]).repeat(len(points), axis=0)
+    density = np.exp(np.asarray(family.log_prob(outputs, points), np.float64))
+    assert (density * np.diff(edges)).sum() == pytest.approx(1, abs=1e-3)
+
+
+def test_the_density_of_a_squashed_number_by_hand():
+    """a = tanh(u), u normal with mean 0.87 * 0.5 and standard deviation 0.87: ln N(u) - ln(1 - a²)."""
+    action = np.tanh(0.3)
+    expected = -0.5 * ((0.3 - 0.435) / 0.87) ** 2 - np.log(0.87) - 0.5 * np.log(2 * np.pi) - np.log(1 - action**2)
+    given = Gaussian(1).log_prob(jnp.array([[0.5, 0.0]]), jnp.array([[action]]))
+    assert float(given[0]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("power", [None, 2.0])
+def test_vectors_are_drawn_with_their_density(power):
+    """A sequence model of vectors: the mean of -ln p of its samples is what its samples' own spread says."""
+    family, n = Gaussian(2, power), 20_000
+    outputs = jnp.array([[0.3, -0.2, -0.5, 0.4]]).repeat(n, axis=0)
+    drawn = family.sample(outputs, jax.random.key(0))
+    normal = np.asarray(jnp.arctanh(drawn) if power is None else drawn) / family.scale
+    assert np.allclose(normal.mean(0), [0.3, -0.2], atol=0.05)
+    log_std = np.log(normal.std(0))
+    assert np.allclose(log_std, [-7 * np.tanh(0.5 / 7), np.tanh(0.4)], atol=0.03)
+    assert np.allclose(family.mode(outputs)[0], np.median(drawn, axis=0), atol=0.05)
+
+
+def test_vectors_stay_within_their_bounds():
+    wide = jnp.array([[3.0, 9.0]]).repeat(1000, axis=0)
+    drawn = Gaussian(1).sample(wide, jax.random.key(0))
+    assert np.abs(drawn).max() < 1
+    assert np.isfinite(Gaussian(1).log_prob(wide, drawn)).all()
+    even = np.asarray(Gaussian(3).uniform((5, 2000), jax.random.key(1)))
+    assert even.shape == (5, 2000, 3)
+    assert even.var() == pytest.approx(1 / 3, abs=0.01)
+    free = np.asarray(Gaussian(2, 3.0).uniform((9000,), jax.random.key(1)))
+    assert (free**2).sum(-1).mean() == pytest.approx(3, rel=0.05)
+
+
+def test_each_step_of_a_sequence_of_vectors_sees_those_before_it():
+    m = Sequence(Gaussian(2), 3, 6, 16, 1, key=jax.random.key(0))
+    object.__setattr__(m, "last", jax.random.normal(jax.random.key(3), m.last.shape))
+    actions = jax.random.uniform(jax.random.key(4), (1, 3, 2), minval=-0.9, maxval=0.9)
+    steps = jax.grad(lambda a: m.log_prob(context(m), a)[0])(actions)
+    assert (np.abs(steps) > 1e-4).all()
+    drawn = m.sample(context(m, 7), key=jax.random.key(5))
+    assert drawn.shape == (7, 3, 2)

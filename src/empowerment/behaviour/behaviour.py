@@ -41,7 +41,7 @@ class Random:
     value: Value
 
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
-        return Choice(rng.integers(len(self.world.actions), size=(count(states), 1)))
+        return Choice(self.world.draw_actions((count(states), 1), rng))
 
 
 def pick(scores: np.ndarray, rng: np.random.Generator, tie: float = TIE) -> np.ndarray:
@@ -66,12 +66,7 @@ def outcomes(world: World, states: State) -> tuple[State, np.ndarray]:
 
 def advance(world: World, states: State, actions: np.ndarray, rng: np.random.Generator) -> State:
     """One step from each state, with chance drawn."""
-    if world.deterministic:
-        return world.step(states, actions, np.zeros(len(actions), np.int64))
-    levels = np.cumsum(world.probabilities(states, actions), axis=-1)
-    # Divided by their sum, the levels end in exactly 1, so that an outcome of probability zero is never drawn.
-    chance = (rng.random((len(actions), 1)) >= levels / levels[:, -1:]).sum(axis=-1)
-    return world.step(states, actions, chance)
+    return world.step(states, actions, world.draw_chance(states, actions, rng))
 
 
 def restarted(world: World, states: State, everyone: bool, rng: np.random.Generator) -> State:

@@ -31,7 +31,7 @@ class Estimator:
 
     def __init__(self, model: Model, config: Config, world: World | None = None):
         self.model, self.config, self.world = model, config, world
-        self._psi = eqx.filter_jit(lambda m, x: m.psi(m.representation(x)) / config.beta)
+        self._psi = eqx.filter_jit(lambda m, x: m.empowerment(x, config.beta))
         self._log_terms = eqx.filter_jit(Model.terms)
         self._choose = eqx.filter_jit(Model.choose)
 
@@ -49,13 +49,13 @@ class Estimator:
         return Landscape.of(world, self.config.horizon, states, self.empowerment(np.asarray(world.observe(states))))
 
     def source(self, observation: Any, samples: int = 1, seed: int = 0) -> np.ndarray:
-        """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]`."""
+        """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]` or `float[samples, K, size]`."""
         frames = self._checked(np.asarray(observation)[None])
         rows = jnp.zeros(samples, jnp.int32)
         return np.asarray(self._choose(self.model, jnp.asarray(frames), rows, key=jax.random.key(seed)))
 
     def plan(self, observation: Any, goal: Any) -> np.ndarray:
-        """The decoder as a planner: a likely sequence from one observation to another, `int[K]`."""
+        """The decoder as a planner: a likely sequence from one observation to another, `int[K]` or `float[K, size]`."""
         frames = self._checked(np.stack([np.asarray(observation), np.asarray(goal)]))
         decoder, zero = self.model.decoder, jnp.zeros(1, jnp.int32)
         features = self.model.representation(jnp.asarray(frames))
@@ -106,6 +106,8 @@ class Estimator:
         return np.asarray(log_q, np.float64), np.asarray(log_h, np.float64)
 
     def _sequences(self, world: World) -> np.ndarray:
+        if world.continuous is not None:
+            raise ValueError(f"log Z lists all sequences; {world.name!r} has continuous actions; use .bound instead")
         count = len(world.actions) ** self.config.horizon
         if not world.deterministic or count > MOST_SEQUENCES:
             raise ValueError(
@@ -152,10 +154,7 @@ def repeat(state: State, count: int) -> State:
 def play(world: World, state: State, actions: np.ndarray, rng: np.random.Generator | None = None) -> State:
     """Where sequences lead from one state, in NumPy; chance is drawn with `rng`."""
     states = repeat(state, len(actions))
-    for action in actions.T:
-        chance = np.zeros(len(actions), np.int32)
-        if not world.deterministic and rng is not None:
-            levels = np.cumsum(world.probabilities(states, action), axis=-1)[:, :-1]
-            chance = (rng.random((len(actions), 1)) > levels).sum(-1).astype(np.int32)
-        states = world.step(states, action, chance)
+    rng = np.random.default_rng(0) if rng is None else rng
+    for k in range(actions.shape[1]):
+        states = world.step(states, actions[:, k], world.draw_chance(states, actions[:, k], rng))
     return states

@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from ..channel import explore
 from ..worlds.table import TableWorld
 from ..worlds.world import State, World, leaves, take
+from .sequence import actions_of
 
 LARGEST_TABLE = 1024
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is encoded once."""
@@ -106,8 +107,7 @@ class Experience(NamedTuple):
         if self.frames is not None:
             return self.frames
         agents, (first, later) = self._fresh(key), jax.random.split(key)
-        shape, count = (self.agents, 10), len(self.world.actions)
-        agents = act(self.world, agents, jax.random.randint(first, shape, 0, count), key=later)
+        agents = act(self.world, agents, actions_of(self.world).uniform((self.agents, 10), first), key=later)
         return jnp.asarray(self.world.observe(agents))
 
     def _fresh(self, key: Key[Array, ""]) -> State:
@@ -155,7 +155,7 @@ def experience(world: World, batch: int, windows: int, restart: float, revisit: 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
     """The world as a table, its frames and its starts; None if more than `limit` states are within reach."""
     starts, horizon = world.states(), 1
-    if len(leaves(starts)[0]) > limit:
+    if world.continuous is not None or len(leaves(starts)[0]) > limit:
         return None
     while True:
         table = explore(world, starts, horizon, keep=True)
@@ -181,8 +181,10 @@ def act(world: World, state: State, actions: Any, *, key: Key[Array, ""]) -> Sta
     return jax.lax.scan(step, state, (jnp.moveaxis(actions, 1, 0), keys))[0]
 
 
-def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""]) -> Int[Array, "n"]:
-    """An index into the probabilities of each action's outcomes."""
+def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""]) -> Shaped[Array, "n ..."]:
+    """An index into the probabilities of each action's outcomes, or the noise of worlds that cannot list them."""
+    if world.noise:
+        return jax.random.normal(key, (len(action), world.noise))
     if world.deterministic:
         return jnp.zeros(len(action), jnp.int32)
     levels = jnp.cumsum(world.probabilities(state, action), axis=-1)[:, :-1]

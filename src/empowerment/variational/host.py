@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
 from .experience import Batch, Chooser
 from .learner import Learner
@@ -67,9 +68,11 @@ class HostExperience:
 
     on_host = True
 
-    def __init__(self, world: HostWorld, batch: int):
+    def __init__(self, world: HostWorld | Copies, batch: int):
         self._world, self._batch = world, batch
         self._recent: Recent | None = None
+        self.dropped = 0
+        """Windows that were cut off or whose simulation diverged."""
 
     def init(self, key: Key[Array, ""]) -> tuple[()]:
         """Nothing: agents are where their environments are."""
@@ -81,7 +84,7 @@ class HostExperience:
         world.begin(int(rng.integers(2**31)))
         seen = [world.seen]
         while sum(map(len, seen)) < SAMPLE:
-            world.move(rng.integers(len(world.actions), size=world.copies))
+            world.move(world.draw_actions((world.copies,), rng))
             seen.append(world.seen)
         return jnp.asarray(np.concatenate(seen))
 
@@ -96,9 +99,11 @@ class HostExperience:
         found, rounds = 0, 0
         while found < wanted:
             key, now = jax.random.split(key)
-            actions = np.asarray(choose(self._world.seen, np.arange(self._world.copies), key=now), np.int32)
+            self._world.renew()
+            actions = np.asarray(choose(self._world.seen, np.arange(self._world.copies), key=now))
             windows = play(self._world, actions)
             self._recent.add(windows)
+            self.dropped += len(actions) - len(windows.actions)
             found, rounds = found + len(windows.actions), rounds + 1
             if not found and rounds == FRUITLESS:
                 raise ValueError(
@@ -120,7 +125,7 @@ class Compiled:
         self.choose, self.update = jax.jit(learner.choose), jax.jit(learner.update)
 
 
-def play(world: HostWorld, actions: np.ndarray) -> Windows:
+def play(world: HostWorld | Copies, actions: np.ndarray) -> Windows:
     """One window in every copy; those that were asleep or cut off are left out."""
     start, end = world.seen, world.seen.copy()
     running = ~world.asleep
@@ -131,6 +136,7 @@ def play(world: HostWorld, actions: np.ndarray) -> Windows:
         cut = running & moved.truncated & ~moved.terminated
         if k + 1 < actions.shape[1]:
             good &= ~cut
+        good &= ~np.asarray(moved.broken)
         running &= ~(moved.terminated | moved.truncated)
     return Windows(start[good], end[good], actions[good])
 

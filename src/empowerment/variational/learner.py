@@ -12,8 +12,10 @@ from jaxtyping import Array, Float, Int, Key
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error
 from .representation import Representation, weights
-from .sequence import Categorical, Prefix, Sequence
+from .sequence import Actions, Prefix, Sequence
 
+PRICE_RATE = 0.02
+"""First step of the price of power, as a share of its first value, for each 100 % of power beyond what is allowed."""
 Optimiser = Literal["muon", "adam", "adagrad"]
 
 
@@ -76,20 +78,31 @@ class Psi(eqx.Module):
 
 
 class Model(eqx.Module):
-    """Representation λ, decoder ξ, source and psi θ."""
+    """Representation λ, decoder ξ, source and psi θ; and the price of power, where that is bounded."""
 
     representation: Representation
     decoder: Sequence
     source: Sequence
     psi: Psi
+    price: Float[Array, ""] | None
+    """Nats for one unit of |a|²: the multiplier of the constraint on a sequence's power."""
 
-    def __init__(self, config: Config, actions: Categorical, sample: Any, *, key: Key[Array, ""]):
+    def __init__(self, config: Config, actions: Actions, sample: Any, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 4)
         sizes = (actions, config.horizon, config.features, config.hidden)
         self.representation = Representation(sample, config.features, key=keys[0])
         self.decoder = Sequence(*sizes, 2, config.prefix, key=keys[1])
         self.source = Sequence(*sizes, 1, config.prefix, key=keys[2])
         self.psi = Psi(config.features, config.hidden, key=keys[3])
+        self.price = None if actions.power is None else jnp.asarray(0.5 / (config.beta * actions.scale**2))
+
+    def empowerment(self, frames: Any, beta: float) -> Float[Array, "n"]:
+        """ψ(s)/β in nats; with priced power, ψ/β + price * allowed power."""
+        return self.psi(self.representation(frames)) / beta + self.refund()
+
+    def refund(self) -> Any:
+        """What the allowed power of a sequence costs: ψ/β has it subtracted (Lagrangian duality)."""
+        return 0.0 if self.price is None else self.price * self.source.horizon * self.source.actions.power
 
     def terms(self, batch: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"], Float[Array, "n"]]:
         """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window."""
@@ -136,7 +149,7 @@ class Learner(NamedTuple):
     """The pair of functions, for one configuration."""
 
     config: Config
-    actions: Categorical
+    actions: Actions
 
     def init(self, sample: Any, *, key: Key[Array, ""]) -> State:
         """`sample`: observations, for their shape and scale."""
@@ -149,14 +162,15 @@ class Learner(NamedTuple):
 
         def loss(model: Model) -> tuple[Any, Info]:
             log_q, log_h, psi = model.terms(batch)
-            errors = source_error(log_q, log_h, psi, config.beta)
+            errors = source_error(log_q - cost(model, batch.actions), log_h, psi, config.beta)
             parts = decoder_loss(log_q), jnp.mean(errors**2)
             value, zero = bound(log_q, log_h, config.beta).mean(), jnp.zeros(())
-            return parts[0] + parts[1], Info(*parts, value, psi.mean() / config.beta, zero, jnp.abs(errors))
+            mean = psi.mean() / config.beta + model.refund()
+            return parts[0] + parts[1], Info(*parts, value, mean, zero, jnp.abs(errors))
 
         (_, info), gradient = jax.value_and_grad(loss, has_aux=True)(state.model)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
-        model = optax.apply_updates(state.model, change)
+        model = self._priced(optax.apply_updates(state.model, change), batch, state.updates)
         decay = config.average
         average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
@@ -165,14 +179,22 @@ class Learner(NamedTuple):
     def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
         """Sequences to act with: from the source, but for a share of uniform ones that falls to zero."""
         keys = jax.random.split(key, 3)
-        uniform = jax.random.randint(keys[0], (len(rows), self.config.horizon), 0, self.actions.size)
+        uniform = self.actions.uniform((len(rows), self.config.horizon), keys[0])
         share = self.uniform_share(state.updates)
-        mixed = jax.random.uniform(keys[1], (len(rows), 1)) < share
+        mixed = jax.random.uniform(keys[1], (len(rows), *(1 for _ in uniform.shape[1:]))) < share
         return jax.lax.cond(
             share >= 1,
             lambda: uniform,
             lambda: jnp.where(mixed, uniform, state.model.choose(frames, rows, key=keys[2])),
         )
+
+    def _priced(self, model: Any, batch: Batch, updates: Int[Array, ""]) -> Any:
+        """Dual ascent: power that was used beyond what is allowed makes it dearer, in steps that fall to zero."""
+        if model.price is None:
+            return model
+        excess = jnp.mean(batch.actions**2) / self.actions.scale**2 - 1
+        rate = PRICE_RATE * (1 - updates / self.config.updates) / (self.config.beta * self.actions.scale**2)
+        return eqx.tree_at(lambda m: m.price, model, jnp.maximum(model.price + rate * excess, 0.0))
 
     def uniform_share(self, updates: Int[Array, ""]) -> Float[Array, ""]:
         """The share of sequences that are drawn uniformly: one, then falling linearly to zero."""
@@ -194,6 +216,11 @@ class Learner(NamedTuple):
             optax.scale_by_learning_rate(optax.linear_schedule(config.muon_rate, 0.0, config.updates)),
         )
         return optax.multi_transform({"matrix": matrices, "other": optax.adam(rate)}, _kinds)
+
+
+def cost(model: Model, actions: Array) -> Any:
+    """What the power of each sequence costs, in nats."""
+    return 0.0 if model.price is None else jax.lax.stop_gradient(model.price) * (actions**2).sum((1, 2))
 
 
 def _kinds(model: Model) -> Any:

@@ -96,7 +96,9 @@ class Representation(eqx.Module):
         self.biases = tuple(jnp.zeros(10) for _ in self.kernels)
         sizes = (inputs, *widths)
         self.dense = tuple(weights(next(keys), a, b) for a, b in pairwise(sizes))
-        self.dense_biases = tuple(jnp.zeros(b) for b in widths)
+        # Standardising what a vector gives without biases would leave only its direction.
+        spread = 0.0 if self.kernels else 1.0
+        self.dense_biases = tuple(spread * jax.random.normal(k, (b,)) for k, b in zip(keys, widths, strict=False))
 
     def __call__(self, observations: Shaped[Array, "n *shape"]) -> Float[Array, "n features"]:
         centre, scale = jax.lax.stop_gradient((self.centre, self.scale))

@@ -1,13 +1,15 @@
 """Auto-regressive distributions over action sequences: the source h(a|s) and the decoder q(a|s, s') (eq. arDistr)."""
 
+import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from ..worlds.world import World
 from .representation import weights
 
 Prefix = Literal["whole", "previous"]
@@ -18,6 +20,7 @@ class Categorical:
     """One of `size` primitive actions, by its logits."""
 
     size: int
+    power: ClassVar[None] = None
 
     @property
     def outputs(self) -> int:
@@ -37,6 +40,83 @@ class Categorical:
 
     def mode(self, logits: Float[Array, "n outputs"]) -> Int[Array, "n"]:
         return logits.argmax(-1)
+
+    def uniform(self, shape: tuple[int, ...], key: Key[Array, ""]) -> Int[Array, "..."]:
+        """Actions drawn evenly."""
+        return jax.random.randint(key, shape, 0, self.size)
+
+
+EDGE = 1 - 1e-6
+"""Squashed actions come no nearer to their bounds: single precision could not tell them apart there."""
+NARROW, WIDE = 7.0, 1.0
+"""How far below and above its first value the logarithm of a standard deviation can go."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A vector of `size` numbers, by means and logarithms of standard deviations (appendix D).
+
+    Without `power` the normal numbers are squashed by tanh into -1..1, and the density has the change of variables;
+    with it they are left as they are, and their mean square is priced (`Learner`).
+    """
+
+    size: int
+    power: float | None = None
+
+    @property
+    def outputs(self) -> int:
+        return 2 * self.size
+
+    @property
+    def scale(self) -> float:
+        """First standard deviation: with it, squashed actions are nearly even, and others have the allowed power."""
+        return 0.87 if self.power is None else math.sqrt(self.power / self.size)
+
+    def embed(self, action: Float[Array, "... size"]) -> Float[Array, "... size"]:
+        return action if self.power is None else action / self.scale
+
+    def log_prob(self, outputs: Float[Array, "... outputs"], action: Float[Array, "... size"]) -> Float[Array, "..."]:
+        mean, log_std = self._parameters(outputs)
+        if self.power is None:
+            action = jnp.clip(action, -EDGE, EDGE)
+            normal, stretch = jnp.arctanh(action), jnp.log1p(-(action**2))
+        else:
+            normal, stretch = action, jnp.zeros(())
+        score = (normal - mean) * jnp.exp(-log_std)
+        return (-0.5 * score**2 - log_std - 0.5 * math.log(2 * math.pi) - stretch).sum(-1)
+
+    def sample(self, outputs: Float[Array, "n outputs"], key: Key[Array, ""]) -> Float[Array, "n size"]:
+        mean, log_std = self._parameters(outputs)
+        return self._squash(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
+
+    def mode(self, outputs: Float[Array, "n outputs"]) -> Float[Array, "n size"]:
+        """The median of each number, which squashing keeps where it is."""
+        return self._squash(self._parameters(outputs)[0])
+
+    def uniform(self, shape: tuple[int, ...], key: Key[Array, ""]) -> Float[Array, "... size"]:
+        """Actions drawn evenly between the bounds or, without bounds, normally with the allowed power."""
+        if self.power is None:
+            return jax.random.uniform(key, (*shape, self.size), minval=-EDGE, maxval=EDGE)
+        return self.scale * jax.random.normal(key, (*shape, self.size))
+
+    def _parameters(self, outputs: Float[Array, "... outputs"]) -> tuple[Any, Any]:
+        mean, spread = jnp.split(outputs, 2, axis=-1)
+        narrow, wide = (limit * jnp.tanh(spread / limit) for limit in (NARROW, WIDE))
+        return self.scale * mean, math.log(self.scale) + jnp.where(spread < 0, narrow, wide)
+
+    def _squash(self, normal: Float[Array, "... size"]) -> Float[Array, "... size"]:
+        return jnp.clip(jnp.tanh(normal), -EDGE, EDGE) if self.power is None else normal
+
+
+Actions = Categorical | Gaussian
+"""What a step of a sequence can be: both have `size`, `outputs`, `embed`, `log_prob`, `sample`, `mode`, `uniform`."""
+
+
+def actions_of(world: World) -> Actions:
+    """The distribution that fits the actions of a world."""
+    if world.continuous is None:
+        return Categorical(len(world.actions))
+    return Gaussian(world.continuous.size, world.continuous.power)
 
 
 class Context(NamedTuple):
@@ -65,12 +145,12 @@ class Sequence(eqx.Module):
     second_bias: Float[Array, "steps hidden"]
     last: Float[Array, "steps hidden outputs"]
     last_bias: Float[Array, "steps outputs"]
-    actions: Categorical = eqx.field(static=True)
+    actions: Actions = eqx.field(static=True)
     prefix: Prefix = eqx.field(static=True)
 
     def __init__(
         self,
-        actions: Categorical,
+        actions: Actions,
         horizon: int,
         features: int,
         hidden: int,

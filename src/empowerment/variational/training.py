@@ -15,15 +15,16 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import _version
+from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean, rebuild
 from ..worlds.world import World
 from .checkpoint import RunDirectory, unflatten
 from .estimator import Estimator
 from .experience import Experience, experience
-from .host import Compiled, HostExperience
+from .host import REUSE, Compiled, HostExperience
 from .learner import Config, Info, Learner, State
-from .sequence import Categorical
+from .sequence import Actions, Categorical, Gaussian, actions_of
 from .tracking import Tracker
 
 CHUNK = 100
@@ -92,7 +93,7 @@ def train(
 
 def prepare(world: World, config: Config) -> Run:
     """A run of this world; where it acts on the host, the learner's halves are compiled one by one."""
-    learner, where = Learner(config, Categorical(len(world.actions))), _experience(world, config)
+    learner, where = Learner(config, actions_of(world)), _experience(world, config)
     return Run(Compiled(learner) if where.on_host else learner, where)
 
 
@@ -119,12 +120,17 @@ def load(path: str | Path) -> Estimator:
 def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
     """An untrained learner for the observations and actions of a run."""
     if world is not None:
-        shape, actions = np.shape(world.observe(world.start)), len(world.actions)
+        shape, actions = np.shape(world.observe(world.start)), actions_of(world)
     elif "observation" in facts:
-        shape, actions = tuple(facts["observation"]), facts["actions"]
+        shape, actions = tuple(facts["observation"]), _actions(facts["actions"])
     else:
         raise ValueError("this run was trained on a world that only its program knows; train anew with this version")
-    return Learner(config, Categorical(actions)).init(jnp.zeros((2, *shape)), key=jax.random.key(0))
+    return Learner(config, actions).init(jnp.zeros((2, *shape)), key=jax.random.key(0))
+
+
+def _actions(fact: int | dict[str, Any]) -> Actions:
+    """What a run says of its actions: how many there are, or what kind of vectors."""
+    return Gaussian(**fact) if isinstance(fact, dict) else Categorical(fact)
 
 
 def configure(horizon: int, settings: dict[str, Any]) -> Config:
@@ -169,6 +175,8 @@ def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
 def _experience(world: World, config: Config) -> Experience | HostExperience:
     if isinstance(world, HostWorld):
         return HostExperience(world, config.batch)
+    if world.on_host and world.continuous is not None:
+        return HostExperience(Copies(world, -(-config.batch // REUSE), config.restart), config.batch)
     return experience(world, config.batch, config.windows, config.restart, config.revisit)
 
 
@@ -176,7 +184,7 @@ def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
     return {
         "world": world.spec(),
         "observation": list(_observation(world)),
-        "actions": len(world.actions),
+        "actions": len(world.actions) if world.continuous is None else dataclasses.asdict(world.continuous),
         "config": dataclasses.asdict(config),
         "seed": seed,
         "versions": {
@@ -237,6 +245,8 @@ def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool
             done += length
             means = {name: float(np.mean(value)) for name, value in info._asdict().items()}
             _refuse_nonsense(means, done)
+            if isinstance(run.experience, HostExperience):
+                means["dropped"] = float(run.experience.dropped)
             if directory is not None:
                 directory.log({"updates": done, **means})
                 directory.save(done, carry)

@@ -12,20 +12,56 @@ from .registry import make
 from .world import World, leaves, take
 
 CELL = 16  # pixels of a rendered cell
+FAR = 1e6  # bound of numbers that have none of their own; spaces without bounds cannot be sampled evenly
 
 
 def _observation_space(world: World) -> gymnasium.spaces.Box:
     sample = np.asarray(world.observe(world.start))
-    high = 255 if sample.dtype == np.uint8 else 1
-    return gymnasium.spaces.Box(0, high, sample.shape, sample.dtype.type)
+    low, high = (0, 255) if sample.dtype == np.uint8 else (0, 1) if world.continuous is None else (-FAR, FAR)
+    return gymnasium.spaces.Box(low, high, sample.shape, sample.dtype.type)
+
+
+def _action_space(world: World) -> gymnasium.spaces.Discrete | gymnasium.spaces.Box:
+    if world.continuous is None:
+        return gymnasium.spaces.Discrete(len(world.actions))
+    bound = 1.0 if world.continuous.power is None else FAR
+    return gymnasium.spaces.Box(-bound, bound, (world.continuous.size,), np.float32)
+
+
+def _checked(world: World, actions: Any, count: tuple[int, ...] = ()) -> np.ndarray:
+    """Actions for `count` copies; a ValueError says what they should be."""
+    space = _action_space(world)
+    try:
+        array = np.asarray(actions, space.dtype if isinstance(space, gymnasium.spaces.Box) else np.int64)
+    except (TypeError, ValueError):
+        raise ValueError(f"action {actions!r} is no number; give {_allowed(space)}") from None
+    if isinstance(space, gymnasium.spaces.Box):
+        good = array.shape == (*count, *space.shape) and bool(np.all((space.low <= array) & (array <= space.high)))
+    else:
+        whole = np.array_equal(array, np.asarray(actions))
+        good = whole and array.shape == count and bool(np.all((array >= 0) & (array < space.n)))
+    if not good:
+        raise ValueError(f"action {actions!r} is not possible; actions must be {_allowed(space)}")
+    return array
+
+
+def _allowed(space: Any) -> str:
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return f"whole numbers in 0..{space.n - 1}, one for each copy"
+    return f"{space.shape[0]} finite numbers between {space.low[0]:g} and {space.high[0]:g}, for each copy"
 
 
 def _picture(observation: np.ndarray) -> np.ndarray:
     """An observation at a viewable size: each cell a square; a vector as a row of grey squares."""
     if observation.ndim == 1:
-        grey = (255 * (1 - observation)).astype(np.uint8)
+        grey = (255 * np.clip(1 - observation, 0, 1)).astype(np.uint8)
         observation = np.repeat(grey[None, :, None], 3, axis=-1)
     return observation.repeat(CELL, axis=0).repeat(CELL, axis=1)
+
+
+def _drawn(world: World, state: Any) -> np.ndarray:
+    own = world.picture(state)
+    return _picture(np.asarray(world.observe(state))) if own is None else own
 
 
 def _start(world: World, options: dict[str, Any] | None, rng: np.random.Generator, count: int) -> Any:
@@ -48,7 +84,7 @@ class WorldEnv(gymnasium.Env[np.ndarray, np.int64]):
     def __init__(self, world: str | World = "two-rooms", render_mode: str | None = None, **options: Any):
         self.world = world if isinstance(world, World) else make(world, **options)
         self.observation_space = _observation_space(self.world)
-        self.action_space = gymnasium.spaces.Discrete(len(self.world.actions))
+        self.action_space = _action_space(self.world)
         self.render_mode = render_mode
         self._state = self.world.start
 
@@ -63,16 +99,13 @@ class WorldEnv(gymnasium.Env[np.ndarray, np.int64]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        if not self.action_space.contains(action):
-            raise ValueError(f"action {action!r} is not one of 0..{len(self.world.actions) - 1}")
-        action = np.asarray(action)
-        odds = self.world.probabilities(self._state, action)
-        chance = np.asarray(self.np_random.choice(len(odds), p=odds) if len(odds) > 1 else 0)
+        action = _checked(self.world, action)
+        chance = self.world.draw_chance(self._state, action, self.np_random)
         self._state = self.world.step(self._state, action, chance)
         return self._observe(), 0.0, bool(self.world.terminal(self._state)), False, {}
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _picture(self._observe()) if self.render_mode == "rgb_array" else None
+        return _drawn(self.world, self._state) if self.render_mode == "rgb_array" else None
 
     def _observe(self) -> np.ndarray:
         return np.asarray(self.world.observe(self._state))
@@ -96,18 +129,21 @@ class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self.metadata = {**WorldEnv.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
         self.render_mode = render_mode
         self.single_observation_space = _observation_space(self.world)
-        self.single_action_space = gymnasium.spaces.Discrete(len(self.world.actions))
+        self.single_action_space = _action_space(self.world)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._limit = max_episode_steps
-        self._advance = jax.jit(self._step_batch)
-        self._look = jax.jit(self.world.observe)
+        host = self.world.on_host
+        self._advance = self._step_batch if host else jax.jit(self._step_batch)
+        self._look = self.world.observe if host else jax.jit(self.world.observe)
 
     def _step_batch(self, states: Any, actions: Any, noise: Any, restart: Any, starts: Any) -> tuple[Any, Any, Any]:
         import jax
         import jax.numpy as jnp
 
-        if self.world.chances > 1:
+        if self.world.noise:
+            chance = noise
+        elif self.world.chances > 1:
             levels = jnp.cumsum(self.world.probabilities(states, actions), axis=-1)
             chance = jnp.minimum((noise[:, None] > levels).sum(-1), self.world.chances - 1)
         else:
@@ -127,15 +163,12 @@ class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return np.array(self._look(self._states)), {}
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        actions = np.asarray(actions, np.int32)
-        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= len(self.world.actions):
-            raise ValueError(
-                f"actions must be {self.num_envs} whole numbers in 0..{len(self.world.actions) - 1}, "
-                f"got shape {actions.shape}"
-            )
+        actions = _checked(self.world, actions, (self.num_envs,))
         restart = self._ended
         starts = _start(self.world, self._options, self.np_random, self.num_envs) if restart.any() else self._states
-        noise = self.np_random.random(self.num_envs, np.float32)
+        normal = (self.num_envs, self.world.noise)
+        rng = self.np_random
+        noise = rng.standard_normal(normal, np.float32) if self.world.noise else rng.random(self.num_envs, np.float32)
         self._states, observation, terminal = self._advance(self._states, actions, noise, restart, starts)
         self._ages = np.where(restart, 0, self._ages + 1)
         terminated = np.array(terminal) & ~restart
@@ -146,4 +179,4 @@ class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def render(self) -> tuple[np.ndarray, ...] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode != "rgb_array":
             return None
-        return tuple(_picture(x) for x in np.array(self._look(self._states)))
+        return tuple(_drawn(self.world, take(self._states, i)) for i in range(self.num_envs))

@@ -26,6 +26,8 @@ class Moved(NamedTuple):
     """What was seen after the action, before any reset."""
     terminated: np.ndarray
     truncated: np.ndarray
+    broken: np.ndarray | bool = False
+    """Whether a simulation diverged, so that nothing may be learned from the window."""
 
 
 class HostWorld(World):
@@ -60,6 +62,9 @@ class HostWorld(World):
         observations, _ = self._call("reset", seed=seed)
         self.seen = self._see(observations, "reset")
         self.asleep = np.zeros(self.copies, bool)
+
+    def renew(self) -> None:
+        """Between windows nothing is done: environments are reset only where they end."""
 
     def move(self, actions: np.ndarray) -> Moved:
         """One action in each copy; copies that end are reset now or, those asleep, at their next step."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .grid import GridWorld, Map
+from .point_mass import PointMass
+from .predator_prey import PredatorPrey
 from .table import tree
 from .world import World
 
@@ -40,6 +42,8 @@ WORLDS: dict[str, Callable[..., World]] = {
     "lava-corridor": _grid("lava-corridor", bricks=True),
     "lava-maze": _grid("lava-maze", bricks=True),
     "tree": tree,
+    "point-mass": PointMass,
+    "predator-prey": PredatorPrey,
 }
 
 
@@ -88,6 +92,8 @@ def rebuild(spec: dict[str, Any] | None) -> World | None:
         return GridWorld(Map.parse("\n".join(spec["map"]), spec["name"]), spec["slip"], spec["bricks"])
     if spec.get("kind") == "tree":
         return tree(spec["depth"])
+    if spec.get("kind") in ("point-mass", "predator-prey"):
+        return WORLDS[spec["kind"]](**{name: value for name, value in spec.items() if name != "kind"})
     raise ValueError(f"world of kind {spec.get('kind')!r} is unknown to this version; update empowerment")
 
 

@@ -70,19 +70,34 @@ class Layout:
     """Things worth drawing on a landscape: (kind, row, column), such as ("key", 2, 2)."""
 
 
+@dataclass(frozen=True)
+class Continuous:
+    """Actions that are vectors: each number lies between -1 and 1 or, with `power`, anywhere, with E|a|² <= power."""
+
+    size: int
+    """Numbers in one action."""
+    power: float | None = None
+    """Largest mean of |a|² over the steps of a sequence; None where each number is bounded."""
+
+
 class World(ABC):
     """An environment with pure dynamics: `reset`, `step`, `observe`.
 
     `step(state, action, chance)` is deterministic. `chance` is an index into `probabilities(state, action)`,
     which has length one where nothing is random: sampling draws the index, exact enumeration visits them all.
+    Where outcomes cannot be listed, `chance` is a vector of `noise` standard normal numbers.
     Every method takes leading batch dimensions and works on NumPy and JAX arrays.
     """
 
     name: str
     actions: tuple[str, ...]
-    """Names of the primitive actions."""
+    """Names of the primitive actions; of the numbers in an action where they are continuous."""
+    continuous: Continuous | None = None
+    """What actions are where they are vectors; None where they are numbers 0, 1, ..."""
     chances: int
-    """How many outcomes one action can have at most; 1 in a deterministic world."""
+    """How many outcomes one action can have at most; 1 in a deterministic world, 0 where they cannot be listed."""
+    noise: int = 0
+    """How many standard normal numbers one step takes, where outcomes cannot be listed."""
     start: State
     """The state the world starts in, without batch dimensions."""
     layout: Layout | None = None
@@ -97,9 +112,9 @@ class World(ABC):
     def step(self, state: State, action: Any, chance: Any) -> State:
         """The next state."""
 
-    @abstractmethod
     def probabilities(self, state: State, action: Any) -> Any:
         """Probabilities of the outcomes of an action, `float[..., chances]`."""
+        raise ValueError(f"the outcomes of actions in world {self.name!r} cannot be listed; draw them instead")
 
     @abstractmethod
     def observe(self, state: State) -> Any:
@@ -117,6 +132,30 @@ class World(ABC):
         """Whether an episode ends here."""
         first = leaves(state)[0]
         return namespace(first).zeros(first.shape, bool)
+
+    def draw_chance(self, state: State, action: Any, rng: np.random.Generator) -> np.ndarray:
+        """Chance for one step from each state, in NumPy."""
+        shape = np.shape(self.terminal(state))
+        if self.noise:
+            return rng.standard_normal((*shape, self.noise), np.float32)
+        if self.deterministic:
+            return np.zeros(shape, np.int64)
+        levels = np.cumsum(self.probabilities(state, action), axis=-1)
+        # Divided by their sum, the levels end in exactly 1, so that an outcome of probability zero is never drawn.
+        return np.asarray((rng.random((*shape, 1)) >= levels / levels[..., -1:]).sum(axis=-1))
+
+    def draw_actions(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Actions drawn evenly, in NumPy; normally with the allowed power where only that is bounded."""
+        if self.continuous is None:
+            return rng.integers(len(self.actions), size=shape)
+        shape, power = (*shape, self.continuous.size), self.continuous.power
+        if power is None:
+            return rng.uniform(-1, 1, shape).astype(np.float32)
+        return rng.normal(0, np.sqrt(power / self.continuous.size), shape).astype(np.float32)
+
+    def picture(self, state: State) -> np.ndarray | None:
+        """One state drawn, `uint8[rows, columns, 3]`, where its observation is no picture; None where nothing is."""
+        return None
 
     def spec(self) -> dict[str, Any] | None:
         """What `rebuild` needs to make this world again, as JSON; None where only its program can."""

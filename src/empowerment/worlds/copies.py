@@ -1,0 +1,46 @@
+"""Copies of a world that runs on the host and can be put into a state, played side by side."""
+
+from typing import Any
+
+import numpy as np
+
+from .learnable import Moved
+from .world import World, leaves, stack, take
+
+
+class Copies:
+    """The same face as a live environment's (`HostWorld`), on top of a world's own `step`."""
+
+    def __init__(self, world: Any, copies: int, restart: float):
+        self.world: World = world
+        self._scatter = world.scatter
+        self.name, self.copies, self._restart = world.name, copies, restart
+        self.asleep = np.zeros(copies, bool)
+        self._rng = np.random.default_rng(0)
+        self._states: Any = None
+        self.seen = np.zeros(0, np.float32)
+
+    def begin(self, seed: int) -> None:
+        """Put every copy somewhere."""
+        self._rng = np.random.default_rng(seed)
+        self._put(self._scatter(self.copies, self._rng))
+
+    def renew(self) -> None:
+        """Between windows: put some copies, and those whose simulation failed, somewhere else."""
+        again = np.asarray(self.world.terminal(self._states)) | (self._rng.random(self.copies) < self._restart)
+        fresh = self._scatter(self.copies, self._rng)
+        self._put(take(stack([self._states, fresh]), np.arange(self.copies) + self.copies * again))
+
+    def move(self, actions: np.ndarray) -> Moved:
+        """One action in each copy; a simulation that diverges breaks its window."""
+        chance = self.world.draw_chance(self._states, actions, self._rng)
+        self._put(self.world.step(self._states, actions, chance))
+        never = np.zeros(self.copies, bool)
+        return Moved(self.seen, never, never, np.asarray(self.world.terminal(self._states)))
+
+    def draw_actions(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return self.world.draw_actions(shape, rng)
+
+    def _put(self, states: Any) -> None:
+        self._states = type(states)(*(np.asarray(x) for x in leaves(states)))
+        self.seen = np.asarray(self.world.observe(self._states))
