@@ -45,8 +45,8 @@ def exact(
     """
     check_horizon(horizon)
     states = world.states() if states is None else check_states(world, states)
-    if isinstance(world, PointMass) and world.continuous.power is not None:
-        nats = np.full(len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.continuous.power))
+    if isinstance(world, PointMass) and world.power is not None:
+        nats = np.full(len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.power))
         return Landscape.of(world, horizon, states, nats, nats, nats)
     table = explore(world, states, horizon)
     if table.odds is None:

@@ -6,13 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
 from empowerment.variational.representation import Representation, convolve_twice, in_blocks, padded_side
-from empowerment.variational.sequence import Categorical, Sequence
-=======
-from empowerment.variational.representation import Representation, convolve, padded_side
 from empowerment.variational.sequence import Categorical, Gaussian, Sequence
->>>>>>> a1109b3 (Continuous actions: Gaussian sequences, priced power, a linear point mass with its closed form, predator and prey in MuJoCo)
 
 HORIZON, ACTIONS = 3, 4
 EVERY = jnp.array(list(itertools.product(range(ACTIONS), repeat=HORIZON)))

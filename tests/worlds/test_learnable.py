@@ -73,12 +73,23 @@ def test_observations_that_do_not_fit_say_what_to_wrap(space, words):
         check_observations(space, "x")
 
 
+def test_vectors_are_scaled_to_the_bounds_of_the_environment():
+    world = emp.from_gymnasium(gymnasium.make("Pendulum-v1"), copies=2)
+    assert world.continuous.size == 1
+    sent = world._to_environment(np.array([[-1.0], [0.5]], np.float32))
+    assert sent.tolist() == [[-2.0], [1.0]]
+    world.begin(0)
+    moved = world.move(world.draw_actions((2,), np.random.default_rng(0)))
+    assert moved.end.shape == (2, 3)
+    world.close()
+
+
 def test_actions_that_do_not_fit():
-    with pytest.raises(ValueError, match="continuous actions"):
-        emp.from_gymnasium(gymnasium.make("Pendulum-v1"))
+    with pytest.raises(ValueError, match="without bounds"):
+        action_names(spaces.Box(-np.inf, np.inf, (2,)), "x")
     with pytest.raises(ValueError, match="more than 1024 actions"):
         action_names(spaces.MultiDiscrete([100] * 9), "x")
-    with pytest.raises(ValueError, match="Discrete or MultiDiscrete"):
+    with pytest.raises(ValueError, match="Discrete, MultiDiscrete or a vector"):
         action_names(spaces.MultiBinary(3), "x")
 
 

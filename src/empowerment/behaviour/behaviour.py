@@ -9,14 +9,19 @@ from ..reach import each
 from ..worlds.world import State, World, leaves, stack, take
 from .value import TIE, Value
 
+DIRECTIONS = 16
+"""Directions that a force in the plane is tried in."""
+
 
 class Choice(NamedTuple):
     """What to do in each of n states."""
 
     actions: np.ndarray
-    """`int64[n, k]`: actions to play without looking; k is 1 for every behaviour but the source"""
+    """`int64[n, k]`, or `float32[n, k, size]` where actions are vectors: to be played without looking; k is 1 for every
+    behaviour but the source"""
     expected: np.ndarray | None = None
-    """`float64[n, actions]`: expected empowerment of every action one step ahead, where the behaviour compares it"""
+    """`float64[n, actions]`: expected empowerment of every action one step ahead, where the behaviour compares it; of
+    every candidate where actions are vectors"""
 
 
 @runtime_checkable
@@ -55,12 +60,41 @@ def count(states: State) -> int:
     return len(leaves(states)[0])
 
 
+def candidates(world: World) -> np.ndarray:
+    """The actions to compare: all, or where they are vectors, `float32[m, size]`, none and the strongest in many
+    directions."""
+    kind = world.continuous
+    if kind is None:
+        return np.arange(len(world.actions))
+    largest = 1.0 if kind.power is None else np.sqrt(kind.power)
+    if kind.size == 1:
+        return largest * np.linspace(-1, 1, 9, dtype=np.float32)[:, None]
+    if kind.size == 2:
+        angle = np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
+        around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    else:
+        around = np.concatenate([np.eye(kind.size), -np.eye(kind.size)])
+    return (largest * np.concatenate([np.zeros((1, kind.size)), around])).astype(np.float32)
+
+
 def outcomes(world: World, states: State) -> tuple[State, np.ndarray]:
-    """All outcomes of all actions as one flat batch, and their probabilities `float64[n, actions, chances]`."""
-    actions, chances = np.arange(len(world.actions)), np.arange(world.chances)
+    """All outcomes of all actions as one flat batch, and their probabilities `float64[n, actions, chances]`.
+
+    Where outcomes cannot be listed, two opposite draws of the noise stand for them, the same for every action, so that
+    actions are compared and not draws.
+    """
+    actions = candidates(world)
+    if world.noise:
+        draw = np.random.default_rng(0).standard_normal((1, world.noise), np.float32)
+        chances: np.ndarray = np.concatenate([draw, -draw])
+    else:
+        chances = np.arange(world.chances)
     after = world.step(take(states, np.s_[:, None, None]), actions[:, None], chances)
     shape = (count(states), len(actions), len(chances))
-    odds = np.broadcast_to(world.probabilities(take(states, np.s_[:, None]), actions), shape)
+    if world.noise:
+        odds = np.full(shape, 1 / len(chances))
+    else:
+        odds = np.broadcast_to(world.probabilities(take(states, np.s_[:, None]), actions), shape)
     return each(after, lambda x: np.asarray(x).reshape((odds.size, *x.shape[3:]))), odds
 
 

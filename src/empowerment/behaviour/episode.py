@@ -21,7 +21,7 @@ class Episode:
     states: State
     """batch of the `steps + 1` states"""
     actions: np.ndarray
-    """`int64[steps]`"""
+    """`int64[steps]`, or `float32[steps, size]` where actions are vectors"""
     empowerment: np.ndarray
     """`float64[steps + 1]`: value of each state, in nats"""
     expected: np.ndarray | None
@@ -43,7 +43,7 @@ class Episode:
             "alive": self.alive,
             "steps": self.steps,
             "path": None if self.path is None else self.path.tolist(),
-            "actions": [self.names[a] for a in self.actions],
+            "actions": [self.names[a] for a in self.actions] if self.actions.ndim == 1 else self.actions.tolist(),
             "empowerment": self.empowerment.tolist(),
             "reachable_cells": self.reachable_cells,
         }
@@ -73,7 +73,7 @@ def run_episodes(world: World, behaviour: Behaviour, starts: State, steps: int, 
     actions, expected = [], []
     while len(actions) < steps:
         choice = behaviour(states[-1], rng)
-        for column in choice.actions.T[: steps - len(actions)]:
+        for column in np.moveaxis(choice.actions, 1, 0)[: steps - len(actions)]:
             states.append(advance(world, states[-1], column, rng))
             actions.append(column)
             expected.append(choice.expected)

@@ -1,11 +1,12 @@
 """One-step greedy empowerment: a = argmax_a C(s, a) with C(s, a) = E_{p(s'|s, a)}[E(s')] (section 4.3)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..worlds.world import State, World, take
-from .behaviour import Choice, advance, count, outcomes, pick, restarted
+from .behaviour import Choice, advance, candidates, count, outcomes, pick, restarted
 from .value import TIE, Value
 
 
@@ -26,7 +27,16 @@ class Greedy:
 
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
         expected = expected_value(self.world, self.value, states)
-        return Choice(pick(expected, rng, self.tie), expected)
+        return Choice(candidates(self.world)[pick(expected, rng, self.tie)], expected)
+
+
+def steepest(value: Value, shifted: Callable[[np.ndarray], State], size: int, by: float) -> np.ndarray:
+    """The gradient of empowerment over places, `float64[n, size]` in nats for each unit of length.
+
+    `shifted(offset)` gives the states with the agent moved; differences are central, over `by` each way.
+    """
+    steps = by * np.eye(size)
+    return np.stack([(value(shifted(s)) - value(shifted(-s))) / (2 * by) for s in steps], axis=-1)
 
 
 class Averages:

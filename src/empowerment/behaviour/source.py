@@ -59,6 +59,6 @@ def learned_source(world: World, estimator: Sampler) -> Draw:
 
     def draw(state: State, rng: np.random.Generator) -> np.ndarray:
         observation = np.asarray(world.observe(state))
-        return estimator.source(observation, 1, int(rng.integers(2**31)))[0].astype(np.int64)
+        return estimator.source(observation, 1, int(rng.integers(2**31)))[0]
 
     return draw

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error
 from .representation import Representation, weights
-from .sequence import Actions, Prefix, Sequence
+from .sequence import Actions, Gaussian, Prefix, Sequence
 
 PRICE_RATE = 0.02
 """First step of the price of power, as a share of its first value, for each 100 % of power beyond what is allowed."""
@@ -102,7 +102,8 @@ class Model(eqx.Module):
 
     def refund(self) -> Any:
         """What the allowed power of a sequence costs: ψ/β has it subtracted (Lagrangian duality)."""
-        return 0.0 if self.price is None else self.price * self.source.horizon * self.source.actions.power
+        power = self.source.actions.power
+        return 0.0 if self.price is None or power is None else self.price * self.source.horizon * power
 
     def terms(self, batch: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"], Float[Array, "n"]]:
         """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window."""
@@ -190,7 +191,7 @@ class Learner(NamedTuple):
 
     def _priced(self, model: Any, batch: Batch, updates: Int[Array, ""]) -> Any:
         """Dual ascent: power that was used beyond what is allowed makes it dearer, in steps that fall to zero."""
-        if model.price is None:
+        if not isinstance(self.actions, Gaussian) or model.price is None:
             return model
         excess = jnp.mean(batch.actions**2) / self.actions.scale**2 - 1
         rate = PRICE_RATE * (1 - updates / self.config.updates) / (self.config.beta * self.actions.scale**2)

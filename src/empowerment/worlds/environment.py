@@ -76,7 +76,7 @@ def _start(world: World, options: dict[str, Any] | None, rng: np.random.Generato
     return take(states, rng.integers(len(leaves(states)[0]), size=count))
 
 
-class WorldEnv(gymnasium.Env[np.ndarray, np.int64]):
+class WorldEnv(gymnasium.Env[np.ndarray, Any]):
     """One world. There is no reward: empowerment is what the agent brings along."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # pyright: ignore

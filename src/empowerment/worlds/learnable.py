@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from .world import World
+from .world import Continuous, World
 
 MOST_ACTIONS = 1024
 MOST_STATES = 2**14
@@ -52,6 +52,7 @@ class HostWorld(World):
         self._space, self._action_space = env.single_observation_space, env.single_action_space
         self.shape = check_observations(self._space, name)
         self.actions = action_names(self._action_space, name)
+        self.continuous = Continuous(len(self.actions)) if isinstance(self._action_space, spaces.Box) else None
         self.seen = np.zeros((self.copies, *self.shape), np.float32)
         """What each copy shows now, as the learner sees it."""
         self.asleep = np.ones(self.copies, bool)
@@ -144,6 +145,8 @@ class HostWorld(World):
 
     def _to_environment(self, actions: np.ndarray) -> np.ndarray:
         space = self._action_space
+        if isinstance(space, spaces.Box):
+            return (space.low + (actions + 1) / 2 * (space.high - space.low)).astype(space.dtype)
         if isinstance(space, spaces.MultiDiscrete):
             return (np.stack(np.unravel_index(actions, space.nvec), axis=-1) + space.start).astype(space.dtype)
         return (actions + space.start).astype(space.dtype)  # pyright: ignore[reportAttributeAccessIssue] - Discrete
@@ -193,21 +196,23 @@ def _maker(env: gymnasium.Env, name: str) -> Make:
 
 
 def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
-    """Names of the primitive actions; combinations of several choices are actions of their own."""
+    """Names of the primitive actions, combinations of choices included; or of the numbers in a vector."""
     if isinstance(space, spaces.Discrete):
         names = [f"action {i}" for i in range(int(space.start), int(space.start + space.n))]
     elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         if np.prod(space.nvec.astype(float)) > MOST_ACTIONS:
             raise _too_many(space, name)
         names = [f"action {tuple(map(int, index + space.start))}" for index in np.ndindex(*space.nvec)]
-    elif isinstance(space, spaces.Box):
-        raise ValueError(
-            f"environment {name!r} has continuous actions, {space}, which cannot be learned on yet; "
-            "wrap it so that its actions are Discrete (gymnasium.wrappers.TransformAction)"
-        )
+    elif isinstance(space, spaces.Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+        if not space.is_bounded():
+            raise ValueError(
+                f"environment {name!r} has actions without bounds, {space}; wrap it so that they have some "
+                "(gymnasium.wrappers.TransformAction)"
+            )
+        names = [f"number {i}" for i in range(space.shape[0])]
     else:
         raise ValueError(
-            f"environment {name!r} has actions {space}; wrap it so that they are Discrete or MultiDiscrete "
+            f"environment {name!r} has actions {space}; wrap it so that they are Discrete, MultiDiscrete or a vector "
             "(gymnasium.wrappers.TransformAction)"
         )
     if len(names) > MOST_ACTIONS:

@@ -37,7 +37,7 @@ class PointMass(World):
         _check(noise, dimensions, power, damping, stiffness)
         self.name, self._settings = "point-mass", (noise, dimensions, power, damping, stiffness)
         self.actions = tuple(f"force {axis}" for axis in "xy"[:dimensions])
-        self.continuous = Continuous(dimensions, power)
+        self.continuous, self.power = Continuous(dimensions, power), power
         self.noise = 2 * dimensions
         self.start = PointState(*np.zeros((2, dimensions), np.float32))
 

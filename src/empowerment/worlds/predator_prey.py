@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib.resources import files
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,6 @@ SAFE = 0.8
 FASTEST = 50.0
 """Metres a second, and metres: a simulation beyond it has diverged."""
 PIXELS = 256
-
-View = Literal["above", "3d"]
 
 
 class Bodies(NamedTuple):
@@ -60,7 +58,7 @@ class PredatorPrey(World):
         noise: float = 0.25,
         speed: float = 0.75,
         model: str | os.PathLike[str] | None = None,
-        view: View = "above",
+        view: str = "above",
     ):
         if not 0 < noise < np.inf:
             raise ValueError(f"noise={noise!r} must be a positive number: without noise empowerment is infinite")
@@ -113,6 +111,12 @@ class PredatorPrey(World):
         axis = np.linspace(-ROOM, ROOM, SIDE)
         places = np.stack(np.meshgrid(axis, axis[::-1]), axis=-1).reshape(-1, 2)
         return at_rest(places, np.broadcast_to(predator, places.shape))
+
+    def shifted(self, states: Bodies, offset: np.ndarray) -> Bodies:
+        """The same with the agent elsewhere, but inside the walls."""
+        agent = np.array(states.agent)
+        agent[..., :2] = np.clip(agent[..., :2] + offset, -ROOM, ROOM)
+        return states._replace(agent=agent)
 
     def scatter(self, count: int, rng: np.random.Generator) -> Bodies:
         """Both anywhere, at rest: where learning begins."""

@@ -42,10 +42,10 @@ def from_gymnasium(
     of a state, and terminal states absorb. The environment itself is not changed. Learned on, MiniGrid is seen through
     its wrappers (ImgObsWrapper over RGBImgObsWrapper or FullyObsWrapper), and as a picture of the grid without any.
 
-    On every other environment with Discrete or MultiDiscrete actions, and on those with `learn=True`, empowerment is
-    learned by acting in the environment itself, from its own observations (pixels, vectors or numbers): `copies` of
-    it, each in a process of its own with `processes=True` (worth it where a step takes longer than a millisecond; a
-    script then needs `if __name__ == "__main__":`).
+    On every other environment with Discrete, MultiDiscrete or bounded Box actions, and on those with `learn=True`,
+    empowerment is learned by acting in the environment itself, from its own observations (pixels, vectors or numbers):
+    `copies` of it, each in a process of its own with `processes=True` (worth it where a step takes longer than a
+    millisecond; a script then needs `if __name__ == "__main__":`).
 
     >>> import gymnasium
     >>> from_gymnasium(gymnasium.make("FrozenLake-v1")).actions
