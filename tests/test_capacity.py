@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from empowerment.capacity import (
     Capacity,
     blahut_arimoto,
+    brackets,
     capacities,
     capacity,
     divergences,
@@ -176,6 +177,14 @@ def test_many_equal_one_by_one(beta):
         alone = capacity(matrix, beta)
         assert max(result.lower, alone.lower) <= min(result.upper, alone.upper)
         assert result.nats == pytest.approx(objective(matrix, result.source, beta), abs=1e-10)
+
+
+def test_brackets_alone_are_those_of_the_capacities():
+    rng = np.random.default_rng(13)
+    matrices = [random_channel(rng, "dense", *rng.integers(1, 20, size=2)) for _ in range(30)]
+    matrices += matrices[:3]
+    results = [(result.lower, result.upper) for result in capacities(matrices)]
+    np.testing.assert_allclose(brackets(matrices, TOLERANCE), results, rtol=0, atol=TOLERANCE)
 
 
 def test_no_channels_give_no_results():

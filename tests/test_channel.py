@@ -150,8 +150,10 @@ def test_look_alikes_ask_for_the_same_odds():
 
 def test_many_kinds_that_differ_in_few_bits():
     """Odds like 1/2 and 1/4 differ only in the first bits of their numbers."""
-    columns = [np.repeat(np.exp2(-np.arange(1, 600.0)), 2).view(np.uint64), np.ones(1198, np.uint32)]
-    np.testing.assert_array_equal(reach._kinds(columns), np.repeat(np.arange(1, 1198, 2), 2))
+    odds = np.repeat(np.exp2(-np.arange(1, 600.0)), 2).view(np.uint64)
+    np.testing.assert_array_equal(
+        reach._kinds(np.stack([odds, np.ones_like(odds)])), np.repeat(np.arange(1, 1198, 2), 2)
+    )
 
 
 def test_rows_with_equal_sums_are_kept_apart(monkeypatch):

@@ -231,6 +231,12 @@ def test_bad_horizons(horizon):
         inspect.unwrap(emp.exact)(emp.make("open-room"), horizon)  # without the suite's own checks of types
 
 
+@pytest.mark.parametrize("slip", [0.0, 0.1])
+def test_a_bad_tolerance_is_refused_before_any_work(slip):
+    with pytest.raises(ValueError, match=r"tolerance is 0\.0.*at least 1e-11"):
+        emp.exact(emp.make("open-room", slip=slip), 5, tolerance=0.0)
+
+
 def test_states_that_the_world_does_not_have():
     world = emp.make("key-door")
     start = world.start

@@ -73,26 +73,43 @@ def rows_of(world: World, state: State, sequences: np.ndarray) -> np.ndarray:
 def channels(table: Table, horizon: int) -> Iterator[Channel]:
     """The channel from every start of the table, in order."""
     n = len(table.starts)
-    rows = sparse.csr_array((np.ones(n), table.starts, np.arange(n + 1, dtype=np.int32)), shape=(n, table.size))
-    start = _Rows(rows, np.arange(n), np.zeros((n, 0), np.int64), np.ones(n), 0.0)
+    start = _Rows(
+        data=np.ones(n),
+        columns=table.starts,
+        pointers=np.arange(n + 1),
+        owners=np.arange(n),
+        sequences=np.zeros((n, 0), np.int64),
+        multiplicities=np.ones(n),
+        slack=0.0,
+    )
     return _composed(start, _steps(table), horizon)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows of the channels of several starts, after some steps."""
+    """Rows of the channels of several starts, after some steps: the entries that are not zero, row by row."""
 
-    rows: Sparse
+    data: np.ndarray
+    columns: np.ndarray
+    """the number of each entry's state, ascending in every row"""
+    pointers: np.ndarray
+    """`int[rows + 1]`: where the entries of each row begin and end"""
     owners: np.ndarray
     """`int64[rows]`: the start that each row belongs to, in ascending order"""
     sequences: np.ndarray
     multiplicities: np.ndarray
     slack: float
 
+    def entries(self, which: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Places of the entries of these rows, one row after the other, and the pointers to them."""
+        begin, lengths = self.pointers[:-1][which], np.diff(self.pointers)[which]
+        pointers = np.concatenate([[0], np.cumsum(lengths)])
+        return np.arange(pointers[-1]) + np.repeat(begin - pointers[:-1], lengths), pointers
+
     def pick(self, which: Any) -> "_Rows":
-        return _Rows(
-            self.rows[which], self.owners[which], self.sequences[which], self.multiplicities[which], self.slack
-        )
+        places, pointers = self.entries(which)
+        parts = self.owners[which], self.sequences[which], self.multiplicities[which]
+        return _Rows(self.data[places], self.columns[places], pointers, *parts, self.slack)
 
 
 def _steps(table: Table) -> Sparse:
@@ -110,7 +127,7 @@ def _steps(table: Table) -> Sparse:
 def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
     """Take the steps that are left, in halves where the block has grown too large for the memory."""
     while left:
-        entries, several = block.rows.nnz * (steps.shape[1] // steps.shape[0]), block.owners[0] != block.owners[-1]
+        entries, several = len(block.data) * (steps.shape[1] // steps.shape[0]), block.owners[0] != block.owners[-1]
         if entries > BLOCK and several:
             middle = np.searchsorted(block.owners, (block.owners[0] + block.owners[-1] + 1) // 2)
             for half in (slice(0, middle), slice(middle, None)):
@@ -118,26 +135,27 @@ def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
             return
         if entries > LARGEST_CHANNEL:
             raise ValueError(
-                f"the channel of a state is too large to enumerate: {block.rows.shape[0]:,} different sequences with "
-                f"{block.rows.nnz:,} entries, {left} steps before the end; give a smaller horizon, or learn it with "
+                f"the channel of a state is too large to enumerate: {len(block.owners):,} different sequences with "
+                f"{len(block.data):,} entries, {left} steps before the end; give a smaller horizon, or learn it with "
                 "emp.train"
             )
         block, left = _merged(_advanced(block, steps)), left - 1
-    yield from _separated(block)
+    yield from _separated(block, steps.shape[0])
 
 
 def _advanced(block: _Rows, steps: Sparse) -> _Rows:
     """Every row followed by every action: a product with all of them side by side, cut into rows again."""
-    after = block.rows @ steps
+    n, size = len(block.owners), steps.shape[0]
+    after = sparse.csr_array((block.data, block.columns, block.pointers), shape=(n, size)) @ steps
     after.sort_indices()
-    n, size = block.rows.shape
     count = steps.shape[1] // size
     action, column = np.divmod(after.indices, size)
     row = np.repeat(np.arange(n) * count, np.diff(after.indptr)) + action
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n * count))])
     actions = np.tile(np.arange(count), n)[:, None]
     return _Rows(
-        rows=sparse.csr_array((after.data, column, pointers), shape=(n * count, size)),
+        data=after.data,
+        columns=column,
+        pointers=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n * count))]),
         owners=np.repeat(block.owners, count),
         sequences=np.concatenate([np.repeat(block.sequences, count, axis=0), actions], axis=1),
         multiplicities=np.repeat(block.multiplicities, count),
@@ -151,38 +169,41 @@ def _merged(block: _Rows) -> _Rows:
     Rows are compared by a random 64-bit sum of their entries in units of `UNIT`, then entry by entry. The rows
     kept are true rows, so merging never raises a capacity; `slack` bounds by how much it may lower it.
     """
-    rows = block.rows
-    codes = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64)
-    units = np.rint(rows.data / UNIT).astype(np.uint64) + np.uint64(1)
-    sums = np.add.reduceat(units * codes[rows.indices], rows.indptr[:-1])
+    size = int(block.columns.max()) + 1
+    codes = np.random.default_rng(0).integers(2**63, size=size, dtype=np.uint64)
+    units = np.rint(block.data / UNIT).astype(np.uint64) + np.uint64(1)
+    sums = np.add.reduceat(units * codes[block.columns], block.pointers[:-1])
     sums += block.owners.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     _, first, inverse = np.unique(sums, return_index=True, return_inverse=True)
     if len(first) == len(sums):
         return block
-    kept = rows[first[inverse]]
+    kept = first[inverse]
+    places, pointers = block.entries(kept)
     pairs = (
-        (block.owners[first[inverse]], block.owners),
-        (kept.indptr, rows.indptr),
-        (kept.indices, rows.indices),
+        (block.owners[kept], block.owners),
+        (pointers, block.pointers),
+        (block.columns[places], block.columns),
     )
     same = all(np.array_equal(a, b) for a, b in pairs)
-    distance = np.add.reduceat(np.abs(kept.data - rows.data), rows.indptr[:-1]).max() / 2 if same else 1.0
-    if distance > UNIT * rows.shape[1]:
+    distance = np.add.reduceat(np.abs(block.data[places] - block.data), pointers[:-1]).max() / 2 if same else 1.0
+    if distance > UNIT * size:
         return block  # two different rows with one sum: never seen, and no harm in keeping all rows
     order = np.sort(first)
-    counts = np.bincount(first[inverse], weights=block.multiplicities, minlength=len(sums))
+    counts = np.bincount(kept, weights=block.multiplicities, minlength=len(sums))
     return replace(block.pick(order), multiplicities=counts[order], slack=block.slack + float(distance))
 
 
-def _separated(block: _Rows) -> Iterator[Channel]:
-    """One dense channel for each start."""
-    rows = block.rows
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    bounds = np.flatnonzero(np.diff(block.owners, prepend=-1, append=block.owners[-1] + 1))
-    for begin, end in pairwise(bounds):
-        part = slice(rows.indptr[begin], rows.indptr[end])
-        ends, columns = np.unique(rows.indices[part], return_inverse=True)
-        matrix = np.zeros((end - begin, len(ends)))
-        matrix[row[part] - begin, columns] = rows.data[part]
-        own = slice(begin, end)
-        yield Channel(matrix, block.sequences[own], block.multiplicities[own], ends.astype(np.int64), block.slack)
+def _separated(block: _Rows, size: int) -> Iterator[Channel]:
+    """One dense channel for each start, of the states that it reaches among `size`."""
+    row = np.repeat(np.arange(len(block.owners)), np.diff(block.pointers))
+    # A state counts once for each start that reaches it.
+    reached, column = np.unique(block.owners[row] * size + block.columns, return_inverse=True)
+    first = np.flatnonzero(np.diff(block.owners, prepend=-1))
+    firsts = np.searchsorted(reached, block.owners[first] * size)
+    bounds = zip(pairwise([*first, len(block.owners)]), pairwise([*firsts, len(reached)]), strict=True)
+    for (begin, end), (left, right) in bounds:
+        part, own = slice(block.pointers[begin], block.pointers[end]), slice(begin, end)
+        matrix = np.zeros((end - begin, right - left))
+        matrix[row[part] - begin, column[part] - left] = block.data[part]
+        ends = reached[left:right] % size
+        yield Channel(matrix, block.sequences[own], block.multiplicities[own], ends, block.slack)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .capacity import capacities
+from .capacity import brackets, check_parameters
 from .channel import Channel, channels
 from .counting import count_ends
 from .gaussian import linear_empowerment
@@ -44,6 +44,7 @@ def exact(
     4.1109
     """
     check_horizon(horizon)
+    check_parameters(1.0, tolerance)
     states = world.states() if states is None else check_states(world, states)
     if isinstance(world, PointMass) and world.power is not None:
         nats = np.full(len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.power))
@@ -56,8 +57,8 @@ def exact(
     starts, kinds = look_alikes(table, horizon)
     with _bar(progress, len(starts)) as advance:
         chunks = _chunks(channels(replace(table, starts=starts), horizon))
-        brackets = [_brackets(chunk, tolerance, advance) for chunk in chunks]
-    lower, upper = np.concatenate(brackets)[kinds].T
+        proved = np.concatenate([_brackets(chunk, tolerance, advance) for chunk in chunks])
+    lower, upper = proved[kinds].T
     return Landscape.of(world, horizon, states, lower, lower, upper)
 
 
@@ -76,11 +77,10 @@ def _chunks(items: Iterator[Channel]) -> Iterator[list[Channel]]:
 
 def _brackets(chunk: list[Channel], tolerance: float, advance: Callable[[int], object]) -> np.ndarray:
     """`float64[n, 2]`: proved lower and upper bounds."""
-    solved = capacities([channel.matrix for channel in chunk], tolerance=tolerance)
+    proved = brackets([channel.matrix for channel in chunk], tolerance)
+    proved[:, 1] += [_merging_error(channel.slack, len(channel.ends)) for channel in chunk]
     advance(len(chunk))
-    return np.array(
-        [(c.lower, c.upper + _merging_error(x.slack, len(x.ends))) for c, x in zip(solved, chunk, strict=True)]
-    )
+    return proved
 
 
 def _merging_error(distance: float, ends: int) -> float:

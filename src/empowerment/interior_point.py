@@ -60,11 +60,13 @@ def bounds(channel: Channels, source: Array, log_output: Array) -> tuple[Array, 
     unit = EPSILON * (channel.rows.shape[2] + 32)
     own = log_of_output(channel, source)
     value = channel.negentropy - times(channel.rows, own)
-    entropy = entr(source) + source * np.log(channel.copies)
+    terms = source * value
     # Each logarithm and each sum errs by a few units of the size of what is summed.
-    size = source * (value - 2 * channel.negentropy) + abs(channel.c) * np.abs(entropy)
-    lower = (source * value + channel.c * entropy).sum(axis=1)
-    lower = lower - unit * (size.sum(axis=1) + 1 + abs(channel.c))
+    size = terms - 2 * source * channel.negentropy
+    if channel.c:
+        entropy = channel.c * (entr(source) + source * np.log(channel.copies))
+        terms, size = terms + entropy, size + np.abs(entropy)
+    lower = terms.sum(axis=1) - unit * (size.sum(axis=1) + 1 + abs(channel.c))
     if channel.c >= 0:
         lower = np.maximum(lower, 0.0)
     return lower, _upper(channel, log_output, unit)
@@ -72,9 +74,8 @@ def bounds(channel: Channels, source: Array, log_output: Array) -> tuple[Array, 
 
 def _upper(channel: Channels, log_output: Array, unit: float) -> Array:
     """c ln sum_x m_x exp(D_x / c), or max_x D_x, with D_x = KL(W_x || q) for m_x equal rows."""
-    value = channel.negentropy - times(channel.rows, log_output)
-    magnitude = times(channel.rows, np.abs(log_output)) - channel.negentropy
-    value = value + unit * (magnitude + 1) + log_sum(log_output)
+    value = channel.negentropy - times(channel.rows, log_output - log_sum(log_output))
+    value = value + unit * (value - 2 * channel.negentropy + 1)
     if channel.c <= 0:
         return value.max(axis=1)
     soft = channel.c * log_sum(value / channel.c, channel.copies)[:, 0]
@@ -212,18 +213,26 @@ def _newton(channel: Channels, point: _Point, tolerance: float) -> _Point:
     """One Mehrotra step towards p s = mu, u = ln pW, s = t - D - c ln(m / p), sum p = 1."""
     system = _system(channel, point)
     level = _respond_to_level(channel, system)
-    mu = (point.source * point.slack).mean(axis=1, keepdims=True)
-    trial = _direction(channel, point, system, level, np.zeros_like(mu))
-    after = _moved(point, trial, 1.0)
-    ratio = (after.source * after.slack).mean(axis=1, keepdims=True) / mu
+    inputs = channel.rows.shape[1]
+    mu = _gap(point) / inputs
+    trial = _direction(channel, point, system, level, 0.0)
+    ratio = _gap(_moved(point, trial, 1.0)) / inputs / mu
     # Products far below the tolerance gain nothing and cost accuracy.
-    target = np.maximum(np.clip(ratio, 0, 1) ** 3 * mu, 0.1 * tolerance / channel.rows.shape[1])
+    target = np.maximum(np.minimum(ratio, 1.0) ** 3 * mu, 0.1 * tolerance / inputs)
     step = _direction(channel, point, system, level, target - trial.source * trial.slack)
-    moved = _moved(point, step, 0.99)
+    # As near to the border as the trial went to the end, so that the last steps are quadratic.
+    moved = _moved(point, step, np.clip(1 - ratio, 0.99, 1 - 1e-6))
     return moved._replace(source=moved.source / moved.source.sum(axis=1, keepdims=True))
 
 
-def _direction(channel: Channels, point: _Point, system: _System, level: tuple[Array, Array], product: Array) -> _Point:
+def _gap(point: _Point) -> Array:
+    """sum p s, which is the width of the bracket once t, q and p agree."""
+    return (point.source * point.slack).sum(axis=1, keepdims=True)
+
+
+def _direction(
+    channel: Channels, point: _Point, system: _System, level: tuple[Array, Array], product: Array | float
+) -> _Point:
     """Newton direction to (p + dp)(s + ds) = product, to first order."""
     z, v = _respond(channel, system, product / point.source + system.residual)
     rise = z.sum(axis=1, keepdims=True) / level[0].sum(axis=1, keepdims=True)
@@ -232,7 +241,7 @@ def _direction(channel: Channels, point: _Point, system: _System, level: tuple[A
     return _Point(source, v - rise * level[1], rise, slack)
 
 
-def _moved(point: _Point, step: _Point, share: float) -> _Point:
+def _moved(point: _Point, step: _Point, share: Array | float) -> _Point:
     """Along the step as far as this share of the way to where p, or s, would reach zero."""
     primal, dual = _reach(point.source, step.source, share), _reach(point.slack, step.slack, share)
     return _Point(
@@ -243,6 +252,6 @@ def _moved(point: _Point, step: _Point, share: float) -> _Point:
     )
 
 
-def _reach(positive: Array, change: Array, share: float) -> Array:
+def _reach(positive: Array, change: Array, share: Array | float) -> Array:
     steepest = (-change / positive).max(axis=1, keepdims=True)
     return share / np.maximum(steepest, share)

@@ -56,7 +56,7 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False) ->
     per_key = 8 if keys.dtype == np.uint64 else 150  # a dictionary's entry
     per_state = per_key + sum(x[:1].nbytes for x in leaves(starts)) + 12 * len(world.actions) * world.chances
     for depth in range(horizon):
-        level = []
+        level, before = [], numbers.count
         for block in _blocks(frontier):
             outcomes, chances = _outcomes(world, block)
             reached, first = numbers(identify(outcomes))
@@ -68,9 +68,9 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False) ->
                     f"world {world.name!r} is too large to enumerate: {numbers.count:,} states found after "
                     f"{depth + 1} of {horizon} steps; give fewer states=, a smaller horizon, or learn it with emp.train"
                 )
-        frontier = stack(level)
-        if not len(leaves(frontier)[0]):
+        if numbers.count == before:
             break
+        frontier = stack(level)
         if keep:
             found.append(frontier)
     return Table(
@@ -96,50 +96,49 @@ def look_alikes(table: Table, horizon: int) -> tuple[np.ndarray, np.ndarray]:
         return unique, starts
     m = len(table.successors)
     onward = table.successors.reshape(m, -1).T.astype(np.intp, order="C")  # indexing converts other types each time
-    shifts = [table.labels[column] - table.labels[:m] for column in onward]
-    odds = [] if table.odds is None else list(table.odds.reshape(m, -1).T.copy().view(np.uint64))
-    shift = kinds = _kinds(shifts + odds)
+    facts = [table.labels[onward] - table.labels[:m]]
+    if table.odds is not None:
+        facts.append(table.odds.reshape(m, -1).T.copy().view(np.uint64))
+    shift = kinds = _kinds(np.concatenate(facts))
     for _ in range(horizon - 1):
         if _count(kinds) > m // 2:
             return unique, starts  # too few alike to be worth more time
         before = np.zeros(table.size, np.uint32)  # of ends that lead nowhere no more is asked
         before[:m] = kinds
-        kinds = _kinds([shift, *(before[column] for column in onward)])
+        kinds = _kinds(np.concatenate([shift[None], before[onward]]))
         if np.array_equal(kinds, before[:m]):
             break  # and so for ever
     _, first, inverse = np.unique(kinds[unique], return_index=True, return_inverse=True)
     return unique[first], inverse[starts]
 
 
-def _kinds(columns: list[np.ndarray], attempt: int = 0) -> np.ndarray:
-    """For each row of these columns (`uint32` or `uint64`), the last row that is equal to it, `uint32[n]`.
+def _kinds(columns: np.ndarray, attempt: int = 0) -> np.ndarray:
+    """For each column of numbers (`uint32` or `uint64`), the last column that is equal to it, `uint32[n]`.
 
-    Rows that fall into one of a few slots by a random sum are compared entry by entry with the last one there; those
-    that differ from it try again with other sums, and after many attempts stand for themselves: rows of one kind are
-    equal always. Linear in time where there are few kinds.
+    Columns that fall into one of a few slots by a random sum are compared entry by entry with the last one there; those
+    that differ from it try again with other sums, and after many attempts stand for themselves: columns of one kind
+    are equal always. Linear in time where there are few kinds.
     """
-    n = len(columns[0])
+    height, n = columns.shape
     if attempt == 32:
         return np.arange(n, dtype=np.uint32)
-    codes = np.random.default_rng(attempt).integers(2**63, size=len(columns), dtype=np.uint64) | np.uint64(1)
-    sums = np.zeros(n, np.uint32)
-    for column, code in zip(columns, codes, strict=True):
-        if column.dtype == np.uint32:
-            sums += column * code.astype(np.uint32)
-        else:
-            sums += ((column * code) >> np.uint64(32)).astype(np.uint32)
-    slot = (sums >> np.uint32(32 - SLOT_BITS)).astype(np.int64)
-    slots = np.empty(2**SLOT_BITS, np.uint32)
+    bits = min(SLOT_BITS, n.bit_length() + 3)
+    codes = np.random.default_rng(attempt).integers(2**63, size=height, dtype=np.uint64) | np.uint64(1)
+    sums = codes.astype(columns.dtype) @ columns
+    slot = (sums >> sums.dtype.type(8 * sums.itemsize - bits)).astype(np.intp)
+    slots = np.empty(2**bits, np.uint32)
     slots[slot] = np.arange(n, dtype=np.uint32)
     one = slots[slot]
-    place = one.astype(np.intp)
-    different = np.zeros(n, bool)
-    for column in columns:
-        different |= column != column[place]
-    if different.any():
-        rest = np.flatnonzero(different)
-        one[rest] = rest[_kinds([column[rest] for column in columns], attempt + 1)]
+    rest = np.flatnonzero(_differing(columns, one))
+    if len(rest):
+        one[rest] = rest[_kinds(columns[:, rest], attempt + 1)]
     return one
+
+
+def _differing(columns: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """`bool[n]`: whether each column differs from the other one, in blocks that bound the memory."""
+    blocks = (slice(i, i + BLOCK) for i in range(0, len(others), BLOCK))
+    return np.concatenate([(columns[:, b] != columns.take(others[b], axis=1)).any(axis=0) for b in blocks])
 
 
 def _count(kinds: np.ndarray) -> int:
@@ -237,6 +236,8 @@ def _outcomes(world: World, states: State) -> tuple[State, np.ndarray | None]:
     if world.deterministic:
         return flat, None
     odds = np.broadcast_to(world.probabilities(take(states, np.s_[:, None]), actions), shape)
+    if odds.all():
+        return flat, odds
     # An outcome that cannot happen is replaced by the likeliest one, so that it adds no state.
     chosen = np.where(odds > 0, chances, odds.argmax(-1, keepdims=True))
     first = np.arange(0, chosen.size, len(chances)).reshape(*shape[:2], 1)

@@ -202,3 +202,23 @@ def test_state_keys_are_injective_for_small_and_large_states():
         states = make(name).states()
         assert len(np.unique(identify(states))) == len(states.agent)
     assert isinstance(make("key-door").start, GridState)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (np.array([-1, 1, 255, -256], np.int32), np.array([True, False, True, False])),
+        (np.array([0.0, 0.5, -0.5, 2.0], np.float32), np.array([True, False, True, False])),
+        (np.array([3, 3, 2, 2], np.uint8), np.eye(4, 9, dtype=bool)),
+        (np.array([3, 3, 2, 2], np.int64), np.eye(4, 9, dtype=bool)),
+        (np.array([7, 7, 7, 7], np.int64), np.eye(4, dtype=bool)),
+    ],
+)
+def test_keys_are_equal_where_whole_states_are(parts):
+    """Short and long keys, with few bits and with many."""
+    twice = tuple(np.concatenate([part, part]) for part in parts)
+    keys = identify(twice)
+    same = keys[:, None] == keys[None]
+    np.testing.assert_array_equal(same, np.tile(np.eye(4, dtype=bool), (2, 2)))
+    bits = sum(8 * p.itemsize if p.dtype != bool else 8 * -(-p[0].size // 8) for p in parts)
+    assert (keys.dtype == np.uint64) == (bits <= 64)

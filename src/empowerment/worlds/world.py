@@ -46,17 +46,29 @@ def identify(states: State) -> np.ndarray:
     """
     parts = [np.asarray(x) for x in leaves(states)]
     n = len(parts[0])
-    columns = []
-    bits = [x.reshape(n, -1) for x in parts if x.dtype == bool]
-    if bits:
-        columns.append(np.packbits(np.concatenate(bits, axis=1), axis=1))
-    for x in parts:
-        if x.dtype != bool:
-            columns.append(np.ascontiguousarray(x).reshape(n, -1).view(np.uint8))
-    width = sum(c.shape[1] for c in columns)
-    keys = np.zeros((n, max(width, 8)), np.uint8)
-    np.concatenate(columns, axis=1, out=keys[:, :width])
-    return keys.view(np.uint64 if width <= 8 else f"V{width}")[:, 0]
+    bits = [x.reshape(n, -1) for x in parts if x.dtype == bool and x.size]
+    if sum(x.shape[1] for x in bits) > 8:  # few are quicker one by one
+        bits = [np.packbits(np.concatenate(bits, axis=1), axis=1)]
+    columns = bits + [np.ascontiguousarray(x).reshape(n, -1) for x in parts if x.dtype != bool]
+    if sum(x.shape[1] * _width(x) for x in columns) <= 64:
+        return _packed(n, columns)
+    keys = np.concatenate([x.view(np.uint8) for x in columns], axis=1)
+    return keys.view(f"V{keys.shape[1]}")[:, 0]
+
+
+def _packed(n: int, parts: list[np.ndarray]) -> np.ndarray:
+    """`uint64[n]`: all columns of all parts side by side in one number, the first one in the lowest bits."""
+    keys, low = np.zeros(n, np.uint64), 0
+    for part in parts:
+        for column in part.view(f"u{part.itemsize}").T:
+            keys |= column.astype(np.uint64) << np.uint64(low)
+            low += _width(part)
+    return keys
+
+
+def _width(part: np.ndarray) -> int:
+    """Bits of an entry."""
+    return 1 if part.dtype == bool else 8 * part.itemsize
 
 
 @dataclass(frozen=True)
