@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from ..behaviour import Episode
     from ..variational.estimator import Estimator
 
+FULL: dict[str, dict[str, Any]] = {
+    "box-movable": {"updates": 2000},
+    "box-row": {"updates": 2000},
+    "lava-maze": {"updates": 5000},
+}
+"""Settings of trainings that differ from the defaults: an update of boxes takes long, and the maze needs many."""
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 400} for name in ("open-room", "cross-room", "two-rooms")},
     **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed", "box-movable", "box-row")},
@@ -177,7 +183,7 @@ def run_name(world: str, seed: int, quick: bool) -> str:
 
 def training_settings(world: str, quick: bool) -> dict[str, Any]:
     """Settings of a training that differ from the defaults."""
-    return QUICK.get(world, {}) if quick else {}
+    return (QUICK if quick else FULL).get(world, {})
 
 
 def updates_of(run: Path) -> int:
