@@ -178,6 +178,10 @@ def act(world: World, state: State, actions: Any, *, key: Key[Array, ""]) -> Sta
         return world.step(state, action, draw_chance(world, state, action, key=key)), None
 
     keys = jax.random.split(key, actions.shape[1])
+    if world.on_host:  # cannot be compiled
+        for k, key in enumerate(keys):
+            state, _ = step(state, (actions[:, k], key))
+        return state
     return jax.lax.scan(step, state, (jnp.moveaxis(actions, 1, 0), keys))[0]
 
 
