@@ -151,3 +151,11 @@ def test_observations_of_the_wrong_shape_are_refused(small):
         est.empowerment(np.zeros((2, 3, 3, 3), np.uint8))
     with pytest.raises(ValueError, match="NaN"):
         est.empowerment(np.full((1, 8, 8, 3), np.nan))
+
+
+def test_noisy_worlds_do_without_uniform_sequences_after_the_warm_up(small):
+    slippery = emp.make("two-rooms", slip=0.2)
+    assert training.usual(small) == {}
+    assert training.usual(slippery) == {"uniform": 0.0}
+    assert emp.train(slippery, 1, **{**TINY, "updates": 1}).config.uniform == 0
+    assert emp.train(slippery, 1, **{**TINY, "updates": 1}, uniform=0.3).config.uniform == 0.3

@@ -76,7 +76,7 @@ def train(
     but for Gymnasium environments that cannot be put back into a state and are reset. `trackers` are told the metrics
     as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
     """
-    config = configure(horizon, settings)
+    config = configure(horizon, usual(world) | settings)
     _refuse_moves(world, settings)
     run = prepare(world, config)
     carry, facts = run.init(seed), _facts(world, config, seed)
@@ -89,6 +89,14 @@ def train(
         stack.enter_context(_tracked(trackers, facts))
         carry = _loop(run, carry, directory, progress, trackers)
     return Estimator(carry.learner.average, config, world)
+
+
+def usual(world: World) -> dict[str, Any]:
+    """Settings that suit the kind of world better than the general ones.
+
+    Where chance decides, the best source is sparse, and uniform sequences after the warm-up would hold it back.
+    """
+    return {"uniform": 0.0} if world.chances > 1 else {}
 
 
 def prepare(world: World, config: Config) -> Run:
