@@ -2,7 +2,8 @@
 
     python benchmarks/exact.py --out results/exact [--quick]
 
-Times are wall-clock. Ratios are what matters: both sides ran in the same minutes on the same machine.
+Times are of the processor, all threads added up, so that other programs on the machine do not count. Ratios are what
+matters: both sides ran in the same minutes on the same machine.
 """
 
 import argparse
@@ -36,12 +37,12 @@ def open_map(side: int, holes: float = 0.0) -> GridWorld:
 
 
 def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """The best time of several, and the last result."""
+    """The best processor time of several runs, and the last result."""
     best, result = np.inf, None
     for _ in range(repeats):
-        begin = time.perf_counter()
+        begin = time.process_time()
         result = function()
-        best = min(best, time.perf_counter() - begin)
+        best = min(best, time.process_time() - begin)
     return best, result
 
 
