@@ -5,7 +5,7 @@ terminates it is 0, since nothing can be brought about any more.
 """
 
 import os
-from hashlib import blake2b
+from hashlib import sha1
 from typing import Any, Protocol, cast, runtime_checkable
 
 import gymnasium
@@ -214,7 +214,7 @@ class _Seen:
         frames = to_frames(self._space, np.asarray(observations))
         if frames.dtype != np.uint8:
             return self._estimator.empowerment(frames)
-        names = [blake2b(frame.tobytes(), digest_size=16).digest() for frame in frames]
+        names = [sha1(frame.tobytes(), usedforsecurity=False).digest() for frame in frames]
         new = {name: i for i, name in enumerate(names) if name not in self._known}
         if len(self._known) > MOST_PICTURES:
             self._known.clear()

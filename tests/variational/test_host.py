@@ -8,7 +8,6 @@ import minigrid  # noqa: F401 - registers its environments
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper
 
 import empowerment as emp
 from empowerment.variational import experience, host, training
@@ -193,17 +192,6 @@ def test_tensor_board_is_written(tmp_path):
     assert b"bound" in written.read_bytes()
 
 
-def test_pixels_of_a_mini_grid():
-    def make():
-        return ImgObsWrapper(FullyObsWrapper(gymnasium.make("MiniGrid-LavaCrossingS9N1-v0")))
-
-    world = emp.from_gymnasium(make, copies=3)
-    assert world.name == "MiniGrid-LavaCrossingS9N1-v0"
-    est = emp.train(world, 1, **TINY)
-    env = make()
-    assert np.isfinite(est.empowerment(env.reset(seed=1)[0][None])).all()
-
-
 @pytest.mark.slow
 def test_what_is_learned_on_the_host_is_exact_empowerment():
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
@@ -213,14 +201,6 @@ def test_what_is_learned_on_the_host_is_exact_empowerment():
     error = est.landscape(states=cells).nats - exact.nats[cells]
     assert np.abs(error).max() < 0.1
     assert 1 - error.var() / exact.nats[cells].var() > 0.9
-
-
-@pytest.mark.parametrize("name", ["MiniGrid-DoorKey-5x5-v0", "FrozenLake-v1", "Taxi-v4"])
-def test_enumerable_environments_are_learned_as_exact_worlds(name):
-    env = gymnasium.make(name)
-    env.reset(seed=0)
-    est = emp.train(emp.from_gymnasium(env), 1, **TINY)
-    assert np.isfinite(est.landscape().nats).all()
 
 
 @pytest.mark.parametrize("limits", [(10, 1000), (10, 20)], ids=["table with pictures", "host"])

@@ -15,6 +15,8 @@ from .learner import Config, Model
 from .objective import bound, log_normaliser
 
 BLOCK = 256  # observations encoded together; the last block is padded so that one compilation serves all
+BLOCK_NUMBERS = 2**17
+"""... or fewer, if they hold more numbers than this: large pictures are encoded faster while they stay in caches."""
 MOST_SEQUENCES = 2**17
 
 
@@ -136,8 +138,9 @@ class Estimator:
 
     def _in_blocks(self, function: Any, observations: np.ndarray) -> np.ndarray:
         values = []
+        fitting = max(BLOCK_NUMBERS // max(observations[:1].size, 1), 1)
         # Few observations, as of a reward at each step, are padded to the next power of two only.
-        size = min(BLOCK, 1 << max(len(observations) - 1, 0).bit_length())
+        size = min(BLOCK, 1 << (fitting.bit_length() - 1), 1 << max(len(observations) - 1, 0).bit_length())
         for i in range(0, len(observations), size):
             block = observations[i : i + size]
             padding = [(0, size - len(block))] + [(0, 0)] * (block.ndim - 1)

@@ -252,7 +252,11 @@ def _remedy(space: gymnasium.Space) -> str | None:
     if len(space.shape) == 3 and space.shape[2] > MOST_CHANNELS:
         return "wrap it in gymnasium.wrappers.TransformObservation that moves the channels last"
     if len(space.shape) == 3 and max(space.shape[:2]) > LARGEST_SIDE:
-        return f"wrap it in gymnasium.wrappers.ResizeObservation to at most {LARGEST_SIDE} rows and columns"
+        grey = "GrayscaleObservation(keep_dim=True) and " if space.shape[2] == 3 else ""
+        return (
+            f"wrap it in gymnasium.wrappers.{grey}ResizeObservation to at most {LARGEST_SIDE} rows and columns "
+            "(for Atari 42 are enough)"
+        )
     return None
 
 
