@@ -77,7 +77,7 @@ def test_enumerable_environments_are_compared_with_exact_values(make, name):
 
 @pytest.mark.parametrize(
     ("make", "name"),
-    [(gymnasium.make, "CartPole-v1"), (atari, "ALE/Freeway-v5")],
+    [(gymnasium.make, "CartPole-v1"), (gymnasium.make, "Pendulum-v1"), (atari, "ALE/Freeway-v5")],
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_other_environments_are_learned_on(make, name):

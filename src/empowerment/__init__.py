@@ -19,6 +19,7 @@ from .worlds.third_party import from_gymnasium
 if TYPE_CHECKING:
     from .reward import EmpowermentReward, EmpowermentVectorReward
     from .variational.estimator import Estimator
+    from .variational.online import Online
     from .variational.tracking import TensorBoard
     from .variational.training import load, train
 
@@ -26,6 +27,7 @@ _LAZY = {
     "EmpowermentReward": ".reward",
     "EmpowermentVectorReward": ".reward",
     "Estimator": ".variational.estimator",
+    "Online": ".variational.online",
     "TensorBoard": ".variational.tracking",
     "load": ".variational.training",
     "train": ".variational.training",
@@ -38,6 +40,7 @@ __all__ = [
     "EmpowermentVectorReward",
     "Estimator",
     "Landscape",
+    "Online",
     "TensorBoard",
     "__version__",
     "blahut_arimoto",

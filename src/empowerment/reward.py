@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from .behaviour.value import Empowerment, Value, exact_value
+from .behaviour.value import Empowerment, Learning, Value, exact_value
 from .exact import check_horizon
 from .landscape import Landscape
 from .worlds.beneath import Beneath
@@ -88,9 +88,10 @@ class _Mixing:
 class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Adds empowerment to the reward, replaces the reward by it, shapes the reward with it, or only tells it.
 
-    `value` is a trained estimator or the directory of its run, which sees the observations of `env`; or, for
-    enumerable environments, a horizon K, for exact empowerment worked out when a state is first met; or an exact or
-    learned landscape, which is looked up by state. `info["empowerment"]` always holds E(s') in nats.
+    `value` is a trained estimator or the directory of its run, which sees the observations of `env`, or `emp.Online`,
+    which learns while the agent does; or, for enumerable environments, a horizon K, for exact empowerment worked out
+    when a state is first met; or an exact or learned landscape, which is looked up by state. `info["empowerment"]`
+    always holds E(s') in nats.
 
     `scale` is the worth of one nat. `mode` is one of add, replace, shape and info. `gamma` is the agent's discount, for
     shape. `normalise` divides empowerment by its running root mean square, which `env.update_running_mean = False`
@@ -212,6 +213,9 @@ class _Seen:
 
     def __call__(self, observations: Any) -> np.ndarray:
         frames = to_frames(self._space, np.asarray(observations))
+        if isinstance(self._estimator, Learning):
+            self._estimator.learn(len(frames))
+            return self._estimator.empowerment(frames)
         if frames.dtype != np.uint8:
             return self._estimator.empowerment(frames)
         names = [sha1(frame.tobytes(), usedforsecurity=False).digest() for frame in frames]

@@ -25,6 +25,15 @@ class Empowerment(Protocol):
         ...
 
 
+@runtime_checkable
+class Learning(Empowerment, Protocol):
+    """An estimator that goes on learning while it is used."""
+
+    def learn(self, observations: int) -> None:
+        """Told before each use how many observations it will be asked for."""
+        ...
+
+
 class Cached:
     """A value that asks for each whole state once: an agent that looks ahead meets the same states again and again."""
 

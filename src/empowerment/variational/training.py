@@ -76,8 +76,7 @@ def train(
     but for Gymnasium environments that cannot be put back into a state and are reset. `trackers` are told the metrics
     as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
     """
-    config = configure(horizon, usual(world) | settings)
-    _refuse_moves(world, settings)
+    config = checked(world, horizon, settings)
     run = prepare(world, config)
     carry, facts = run.init(seed), _facts(world, config, seed)
     with contextlib.ExitStack() as stack:
@@ -89,6 +88,12 @@ def train(
         stack.enter_context(_tracked(trackers, facts))
         carry = _loop(run, carry, directory, progress, trackers)
     return Estimator(carry.learner.average, config, world)
+
+
+def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
+    """The configuration of a run in this world; a ValueError says which setting does not fit."""
+    _refuse_moves(world, settings)
+    return configure(horizon, usual(world) | settings)
 
 
 def usual(world: World) -> dict[str, Any]:

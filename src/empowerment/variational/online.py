@@ -1,0 +1,38 @@
+"""An estimator that goes on learning while an agent is paid by it."""
+
+from typing import Any
+
+import jax
+
+from ..worlds.world import World
+from .estimator import Estimator
+from .training import checked, prepare
+
+
+class Online(Estimator):
+    """Empowerment that is learned while it is an agent's reward: `EmpowermentReward(env, Online(world, horizon))`.
+
+    The agent's actions do not come from the source, so windows of them would neither fit the decoder nor give a bound.
+    This estimator plays windows of its own, in `world`: an exact one, or copies of the environment that the agent does
+    not touch. It makes one update for each `every` observations that it has paid for, until all its `updates` are made,
+    and is fixed from then on. `settings` are the fields of `Config`.
+    """
+
+    def __init__(self, world: World, horizon: int = 5, every: int = 64, seed: int = 0, **settings: Any):
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise ValueError(f"every={every!r} must be a whole number of 1 or more")
+        config = checked(world, horizon, settings)
+        run = prepare(world, config)
+        self._carry, self._every, self._paid = run.init(seed), every, 0
+        self._advance = run.advance if run.experience.on_host else jax.jit(run.advance)
+        super().__init__(self._carry.learner.average, config, world)
+        self.updates = 0
+        """How many updates were made."""
+
+    def learn(self, observations: int) -> None:
+        """So many observations more are about to be paid for: make the updates that are due."""
+        self._paid += observations
+        due = min(self._paid // self._every, self.config.updates)
+        for _ in range(due - self.updates):
+            self._carry, _ = self._advance(self._carry)
+        self.updates, self.model = due, self._carry.learner.average
