@@ -3,6 +3,7 @@
     pip install "empowerment[sb3]"
     python examples/sb3_minigrid.py --mode replace     # empowerment only
     python examples/sb3_minigrid.py --mode add         # added to the task's reward
+    python examples/sb3_minigrid.py --learned          # learned from what the agent sees, instead of exact
 
 Nothing of Stable-Baselines3 is changed: the wrapper goes around the single environment.
 """
@@ -23,8 +24,9 @@ options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--env", default="MiniGrid-DoorKey-6x6-v0", help="a MiniGrid environment")
 options.add_argument("--grid", type=int, default=0, help="seed of the grid, which stays the same")
 options.add_argument("--mode", default="replace", choices=["add", "replace", "shape"], help="see EmpowermentReward")
-options.add_argument("--horizon", type=int, default=3, help="K, of the exact empowerment that is the reward")
-options.add_argument("--steps", type=int, default=60_000, help="steps to learn from")
+options.add_argument("--horizon", type=int, default=3, help="K, of the empowerment that is the reward")
+options.add_argument("--learned", action="store_true", help="learn empowerment first, instead of exact values")
+options.add_argument("--steps", type=int, default=30_000, help="steps to learn from")
 options.add_argument("--seed", type=int, default=0)
 options.add_argument("--out", type=Path, default=Path("ppo_empowerment.zip"), help="file for the trained agent")
 options.add_argument("--picture", type=Path, default=Path("sb3_minigrid.png"), help="picture to write")
@@ -39,14 +41,24 @@ class SameGrid(gymnasium.Wrapper):
         return self.env.reset(seed=args.grid, options=options)
 
 
-def make(mode: str = args.mode) -> gymnasium.Env:
-    env = emp.EmpowermentReward(gymnasium.make(args.env, max_steps=100), args.horizon, mode=mode, gamma=0.9)
-    return gymnasium.wrappers.FlattenObservation(ImgObsWrapper(FullyObsWrapper(SameGrid(env))))
+def view() -> gymnasium.Env:
+    return ImgObsWrapper(FullyObsWrapper(gymnasium.make(args.env, max_steps=100)))
+
+
+def make(mode: str, value) -> gymnasium.Env:
+    env = emp.EmpowermentReward(view(), value, mode=mode, gamma=0.9)
+    return gymnasium.wrappers.FlattenObservation(SameGrid(env))
+
+
+def learned() -> emp.Estimator:
+    env = view()
+    env.reset(seed=args.grid)
+    return emp.train(emp.from_gymnasium(env), args.horizon, seed=args.seed, updates=5 if args.quick else 3000)
 
 
 def visits(choose, episodes: int) -> list[np.ndarray]:
-    """Empowerment of the states that each episode visits."""
-    env, found = make("info"), []
+    """Exact empowerment of the states that each episode visits."""
+    env, found = make("info", args.horizon), []
     for _ in range(episodes):
         observation, info = env.reset()
         nats, over = [info["empowerment"]], False
@@ -59,9 +71,10 @@ def visits(choose, episodes: int) -> list[np.ndarray]:
 
 
 episodes, copies = (1, 2) if args.quick else (30, 8)
+reward = learned() if args.learned else args.horizon
 agent = PPO(
     "MlpPolicy",
-    make_vec_env(make, copies, seed=args.seed),
+    make_vec_env(lambda: make(args.mode, reward), copies, seed=args.seed),
     n_steps=32 if args.quick else 256,
     gamma=0.9,
     ent_coef=0.01,
@@ -81,7 +94,7 @@ print(
 )
 
 figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
-bins = np.linspace(0, max(random.max(), ends.max()) + 0.1, 40)
+bins = np.linspace(random.min() - 0.1, max(random.max(), ends.max()) + 0.1, 40)
 axis.hist(random, bins, density=True, color="0.7", label="states that a random agent visits")
 axis.hist(ends, bins, density=True, color="tab:blue", alpha=0.8, label="where the trained agent ends")
 axis.axvline(line, color="0.2", linestyle="--", label="90th percentile of the random agent")

@@ -39,3 +39,10 @@ def test_example(name, words, made, tmp_path):
     assert words in done.stdout
     for picture in made.split():
         assert (tmp_path / picture).stat().st_size > 1000
+
+
+def test_sb3_with_a_learned_reward(tmp_path):
+    pytest.importorskip("stable_baselines3")
+    done = run("sb3_minigrid.py", tmp_path, "--learned", "--mode", "add")
+    assert done.returncode == 0, done.stderr
+    assert "above that percentile" in done.stdout
