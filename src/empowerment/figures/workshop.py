@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 FULL: dict[str, dict[str, Any]] = {
     "box-movable": {"updates": 2000},
     "box-row": {"updates": 2000},
+    "lava-corridor": {"updates": 6000},
     "lava-maze": {"updates": 5000},
 }
-"""Settings of trainings that differ from the defaults: an update of boxes takes long, and the maze needs many."""
+"""Settings of trainings that differ from the defaults: an update of boxes takes long, and lava needs many."""
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 400} for name in ("open-room", "cross-room", "two-rooms")},
     **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed", "box-movable", "box-row")},

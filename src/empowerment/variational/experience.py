@@ -17,13 +17,16 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from ..channel import explore
 from ..worlds.table import TableWorld
-from ..worlds.world import State, World, leaves, take
+from ..worlds.world import State, World, identify, leaves, stack, take
 from .sequence import actions_of
 
 LARGEST_TABLE = 1024
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is encoded once."""
 LARGEST_HOST_TABLE = 2**15
 """Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than their step."""
+
+WALKERS, STROLL = 1024, 40
+"""Agents and steps of the random play that further starts come from."""
 
 
 class Batch(NamedTuple):
@@ -142,18 +145,36 @@ class PicturedTable(TableWorld):
 
 def experience(world: World, batch: int, windows: int, restart: float, revisit: float) -> Experience:
     """The experience of `batch` windows an update; small worlds are tabulated first."""
-    table, starts = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE), None
-    if table is not None:
-        small, frames, starts = table
+    table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
+    if table is None:
+        starts = world.states() if world.continuous is not None else beginnings(world)
+    else:
+        small, frames = table
+        starts = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
         if small.size <= LARGEST_TABLE:
             return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit)
         world = PicturedTable(small, frames)
-    starts = world.states() if starts is None else starts
     return Experience(world, None, starts, max(batch // windows, 1), windows, restart, revisit)
 
 
-def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
-    """The world as a table, its frames and its starts; None if more than `limit` states are within reach."""
+def beginnings(world: World) -> State:
+    """Where agents start anew: half of them at the world's own starts, half at living states of random play, so that
+    moved boxes, laid bricks and advancing lava are met from the first update on."""
+    rng, starts = np.random.default_rng(0), world.states()
+    count = len(leaves(starts)[0])
+    states, met = take(starts, rng.integers(count, size=WALKERS)), []
+    for _ in range(STROLL):
+        action = world.draw_actions((WALKERS,), rng)
+        states = world.step(states, action, world.draw_chance(states, action, rng))
+        met.append(take(states, ~np.asarray(world.terminal(states))))
+    later = stack(met)
+    _, distinct = np.unique(identify(later), return_index=True)
+    size = max(count, WALKERS)
+    return stack([take(starts, np.arange(size) % count), take(later, rng.choice(distinct, size))])
+
+
+def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray] | None:
+    """The world as a table and its frames; None if more than `limit` states are within reach."""
     starts, horizon = world.states(), 1
     if world.continuous is not None or len(leaves(starts)[0]) > limit:
         return None
@@ -167,7 +188,7 @@ def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarr
     odds = np.ones(table.successors.shape) if table.odds is None else table.odds
     ends = np.asarray(world.terminal(table.states))
     small = TableWorld(table.successors, odds, world.name, world.actions, terminals=ends)
-    return small, np.asarray(world.observe(table.states)), table.starts
+    return small, np.asarray(world.observe(table.states))
 
 
 def act(world: World, state: State, actions: Any, *, key: Key[Array, ""]) -> State:
