@@ -41,7 +41,10 @@ class HeldOut(NamedTuple):
 
 
 class Network(eqx.Module):
-    """Mean and logarithm of the standard deviation of a change, from observation and action: two layers and a skip."""
+    """Mean of a change and a factor of its covariance, from observation and action: two layers and a skip.
+
+    The parts of an observation share noise (a push moves velocity and place), so the covariance is a whole matrix L Lᵀ.
+    """
 
     centre: Float[Array, "inputs"]
     spread: Float[Array, "inputs"]
@@ -55,19 +58,23 @@ class Network(eqx.Module):
         inputs, change = jnp.concatenate([data.before, data.action], axis=1), data.after - data.before
         self.centre, self.spread = inputs.mean(0), inputs.std(0) + 1e-6
         self.unit = jnp.sqrt((change**2).mean(0)) + 1e-6
-        keys, width, outputs = jax.random.split(key, 2), inputs.shape[1], 2 * change.shape[1]
+        parts = change.shape[1]
+        keys, width, outputs = jax.random.split(key, 2), inputs.shape[1], parts + parts * (parts + 1) // 2
         self.layers = (weights(keys[0], width, hidden), weights(keys[1], hidden, hidden), jnp.zeros((hidden, outputs)))
         self.biases = (jnp.zeros(hidden), jnp.zeros(hidden), jnp.zeros(outputs))
         self.skip = jnp.zeros((width, outputs))
 
     def __call__(self, before: Any, action: Any) -> tuple[Any, Any]:
-        """Mean and standard deviation of the change."""
+        """Mean of the change, and the lower triangular factor of its covariance."""
         centre, spread, unit = jax.lax.stop_gradient((self.centre, self.spread, self.unit))
         x = z = (jnp.concatenate([before, action], axis=-1) - centre) / spread
         for matrix, bias in zip(self.layers[:-1], self.biases[:-1], strict=True):
             x = jax.nn.silu(x @ matrix + bias)
-        mean, log_deviation = jnp.split(x @ self.layers[-1] + self.biases[-1] + z @ self.skip, 2, axis=-1)
-        return unit * mean, unit * jnp.exp(jnp.maximum(log_deviation, NARROWEST))
+        parts = len(self.unit)
+        mean, diagonal, lower = jnp.split(x @ self.layers[-1] + self.biases[-1] + z @ self.skip, (parts, 2 * parts), -1)
+        factor = jnp.exp(jnp.maximum(diagonal, NARROWEST))[..., None] * jnp.eye(parts)
+        rows, columns = np.tril_indices(parts, -1)
+        return unit * mean, unit[:, None] * factor.at[..., rows, columns].set(lower)
 
 
 class LearnedWorld(World):
@@ -82,8 +89,8 @@ class LearnedWorld(World):
         self.noise = len(self.start)
 
     def step(self, state: Any, action: Any, chance: Any) -> Any:
-        mean, deviation = self.network(state, action)
-        return state + mean + deviation * chance
+        mean, factor = self.network(state, action)
+        return state + mean + (factor @ chance[..., None])[..., 0]
 
     def observe(self, state: Any) -> Any:
         return state
@@ -97,9 +104,11 @@ class LearnedWorld(World):
 
 def log_likelihood(network: Network, data: Transitions) -> Float[Array, "n"]:
     """ln p(x'|x, a) of each step."""
-    mean, deviation = network(data.before, data.action)
-    score = (data.after - data.before - mean) / deviation
-    return (-0.5 * score**2 - jnp.log(deviation) - 0.5 * jnp.log(2 * jnp.pi)).sum(-1)
+    mean, factor = network(data.before, data.action)
+    error = data.after - data.before - mean
+    score = jax.scipy.linalg.solve_triangular(factor, error[..., None], lower=True)[..., 0]
+    spread = jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1))
+    return (-0.5 * score**2 - spread - 0.5 * jnp.log(2 * jnp.pi)).sum(-1)
 
 
 def learn_world(
