@@ -80,6 +80,8 @@ def test_code_of_the_pages_runs(page, tmp_path, monkeypatch, quick_compilation):
     shutil.copy(ROOT / "docs" / "my_map.txt", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(emp, "train", partial(emp.train, **TINY), raising=False)
+    few = {"updates": 2, "batch": 16, "decoder": 12, "samples": 16}
+    monkeypatch.setattr(emp, "maximise_information", partial(emp.maximise_information, **few), raising=False)
     trackers = {name: Recorder(name) for name in ("wandb", "mlflow")}
     for name, module in trackers.items():
         monkeypatch.setitem(sys.modules, name, module)

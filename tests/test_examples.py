@@ -25,6 +25,7 @@ def run(name, directory, *flags):
 @pytest.mark.parametrize(
     ("name", "words", "made"),
     [
+        ("spiking_neuron.py", "of it", "spiking_neuron.png"),
         ("frozen_lake.py", "certified to", "frozen_lake.png"),
         ("own_world.py", "floor 6: exact 0.817", "own_world.png"),
         ("cleanrl_loop.py", "nats on average", "cleanrl_loop.png"),

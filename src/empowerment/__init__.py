@@ -20,25 +20,34 @@ if TYPE_CHECKING:
     from .reward import EmpowermentReward, EmpowermentVectorReward
     from .variational.estimator import Estimator
     from .variational.online import Online
+    from .variational.information import Information, maximise_information
+    from .variational.sequence import Categorical, Gaussian
     from .variational.tracking import TensorBoard
     from .variational.training import load, train
 
 _LAZY = {
     "EmpowermentReward": ".reward",
     "EmpowermentVectorReward": ".reward",
+    "Categorical": ".variational.sequence",
     "Estimator": ".variational.estimator",
     "Online": ".variational.online",
+    "Gaussian": ".variational.sequence",
+    "Information": ".variational.information",
     "TensorBoard": ".variational.tracking",
     "load": ".variational.training",
+    "maximise_information": ".variational.information",
     "train": ".variational.training",
 }
 
 __all__ = [
     "Capacity",
+    "Categorical",
     "Comparison",
     "EmpowermentReward",
     "EmpowermentVectorReward",
     "Estimator",
+    "Gaussian",
+    "Information",
     "Landscape",
     "Online",
     "TensorBoard",
@@ -51,6 +60,7 @@ __all__ = [
     "from_transitions",
     "load",
     "make",
+    "maximise_information",
     "train",
     "worlds",
 ]

@@ -118,6 +118,7 @@ class Train:
       empowerment train two-rooms --out runs/two-rooms
       empowerment train my_map.txt --horizon 3 --updates 1000 --out runs/mine --seed 1
       empowerment train two-rooms --out runs/two-rooms --resume
+      empowerment train point-mass --horizon 3 --out runs/mass --method reparameterised
     """
 
     world: Positional[WorldName]
@@ -134,6 +135,10 @@ class Train:
     """Seed of everything random."""
     updates: int | None = None
     """Number of updates; more is more accurate."""
+    method: str | None = None
+    """variational (by acting only), or with a model: importance, reparameterised."""
+    model: str | None = None
+    """own or learned: the dynamics that the reparameterised method differentiates."""
     resume: Switch = False
     """Go on with a run that was interrupted."""
     tensorboard: Switch = False
@@ -145,7 +150,8 @@ class Train:
         from .variational.training import train
 
         world = make(self.world, **options(self.slip, self.bricks))
-        settings: dict[str, Any] = {} if self.updates is None else {"updates": self.updates}
+        given = {"updates": self.updates, "method": self.method, "model": self.model}
+        settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if self.tensorboard:
             from .variational.tracking import TensorBoard
 

@@ -38,6 +38,8 @@ class Batch(NamedTuple):
     end: Int[Array, "n"]
     """Which frame is x'."""
     actions: Shaped[Array, "n steps ..."]
+    value: Float[Array, "n"] | None = None
+    """Empowerment of the starts in nats, where a model told it."""
 
 
 Chooser = Callable[..., Any]

@@ -80,7 +80,7 @@ class HostExperience:
 
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         """Observations of copies that acted at random, for the representation's centre and scale."""
-        rng, world = _generator(key), self._world
+        rng, world = generator(key), self._world
         world.begin(int(rng.integers(2**31)))
         seen = [world.seen]
         while sum(map(len, seen)) < SAMPLE:
@@ -91,7 +91,7 @@ class HostExperience:
     def collect(self, agents: tuple[()], choose: Chooser, *, key: Key[Array, ""]) -> tuple[tuple[()], Batch]:
         """Play some windows with the present source, then draw a mini-batch of recent ones."""
         key, seed = jax.random.split(key)
-        rng = _generator(seed)
+        rng = generator(seed)
         if self._recent is None:
             self._recent = Recent(KEPT * self._batch)
             self._world.begin(int(rng.integers(2**31)))
@@ -141,5 +141,6 @@ def play(world: HostWorld | Copies, actions: np.ndarray) -> Windows:
     return Windows(start[good], end[good], actions[good])
 
 
-def _generator(key: Key[Array, ""]) -> np.random.Generator:
+def generator(key: Key[Array, ""]) -> np.random.Generator:
+    """NumPy's generator for a JAX key."""
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))

@@ -1,5 +1,6 @@
 """One step of learning, as an `init` / `update` pair of pure functions (algorithm 1)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +18,8 @@ from .sequence import Actions, Gaussian, Prefix, Sequence
 PRICE_RATE = 0.02
 """First step of the price of power, as a share of its first value, for each 100 % of power beyond what is allowed."""
 Optimiser = Literal["muon", "adam", "adagrad"]
+Method = Literal["variational", "importance", "reparameterised"]
+ModelKind = Literal["own", "learned"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,14 @@ class Config:
     """First learning rate; it falls linearly to zero."""
     muon_rate: float = 2e-2
     """First learning rate of the matrices with Muon."""
+    method: Method = "variational"
+    """By acting only (section 3), or with a model (appendix B): importance sampling, or gradients through dynamics."""
+    model: ModelKind = "own"
+    """Which dynamics gradients go through: the world's own, or those of a network learned from experience."""
+    sequences: int = 1000
+    """Sequences at each state for importance sampling, S."""
+    draws: int = 10
+    """End states of each of them, J."""
     average: float = 0.0
     """Decay of the running average of the weights that estimates are made with; 0 for no averaging."""
 
@@ -146,32 +157,43 @@ class Info(NamedTuple):
     """|β ln q - ln h - ψ| of each window: where agents should go back to."""
 
 
+Objective = Callable[..., Any]
+"""`objective(model, batch, config)` gives the loss and, only looked at, (Info, actions of the windows)."""
+
+
+def model_free(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[Info, Any]]:
+    """The decoder's likelihood and the source's squared error; λ gets both gradients (algorithm 1)."""
+    log_q, log_h, psi = model.terms(batch)
+    errors = source_error(log_q - cost(model, batch.actions), log_h, psi, config.beta)
+    info = describe(model, log_q, log_h, psi, errors, config)
+    return info.decoder_loss + info.source_loss, (info, batch.actions)
+
+
+def describe(model: Model, log_q: Any, log_h: Any, psi: Any, errors: Any, config: Config) -> Info:
+    """What is looked at, from the terms of a batch."""
+    value, mean = bound(log_q, log_h, config.beta).mean(), psi.mean() / config.beta + model.refund()
+    return Info(decoder_loss(log_q), jnp.mean(errors**2), value, mean, jnp.zeros(()), jnp.abs(errors))
+
+
 class Learner(NamedTuple):
     """The pair of functions, for one configuration."""
 
     config: Config
     actions: Actions
+    objective: Objective = model_free
 
     def init(self, sample: Any, *, key: Key[Array, ""]) -> State:
         """`sample`: observations, for their shape and scale."""
         model: Any = Model(self.config, self.actions, sample, key=key)
         return State(model, jax.tree.map(jnp.copy, model), self._optimiser().init(model), jnp.zeros((), jnp.int32))
 
-    def update(self, state: State, batch: Batch) -> tuple[State, Info]:
-        """One step on the decoder's likelihood and the source's squared error; λ gets both gradients."""
+    def update(self, state: State, batch: Any) -> tuple[State, Info]:
+        """One step on the objective."""
         config = self.config
-
-        def loss(model: Model) -> tuple[Any, Info]:
-            log_q, log_h, psi = model.terms(batch)
-            errors = source_error(log_q - cost(model, batch.actions), log_h, psi, config.beta)
-            parts = decoder_loss(log_q), jnp.mean(errors**2)
-            value, zero = bound(log_q, log_h, config.beta).mean(), jnp.zeros(())
-            mean = psi.mean() / config.beta + model.refund()
-            return parts[0] + parts[1], Info(*parts, value, mean, zero, jnp.abs(errors))
-
-        (_, info), gradient = jax.value_and_grad(loss, has_aux=True)(state.model)
+        gradient_of = jax.value_and_grad(self.objective, has_aux=True)
+        (_, (info, actions)), gradient = gradient_of(state.model, batch, config)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
-        model = self._priced(optax.apply_updates(state.model, change), batch, state.updates)
+        model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
         decay = config.average
         average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
@@ -189,11 +211,11 @@ class Learner(NamedTuple):
             lambda: jnp.where(mixed, uniform, state.model.choose(frames, rows, key=keys[2])),
         )
 
-    def _priced(self, model: Any, batch: Batch, updates: Int[Array, ""]) -> Any:
+    def _priced(self, model: Any, actions: Any, updates: Int[Array, ""]) -> Any:
         """Dual ascent: power that was used beyond what is allowed makes it dearer, in steps that fall to zero."""
         if not isinstance(self.actions, Gaussian) or model.price is None:
             return model
-        excess = jnp.mean(batch.actions**2) / self.actions.scale**2 - 1
+        excess = jnp.mean(actions**2) / self.actions.scale**2 - 1
         rate = PRICE_RATE * (1 - updates / self.config.updates) / (self.config.beta * self.actions.scale**2)
         return eqx.tree_at(lambda m: m.price, model, jnp.maximum(model.price + rate * excess, 0.0))
 

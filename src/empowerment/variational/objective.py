@@ -26,6 +26,11 @@ def source_loss(
     return jnp.mean(source_error(log_q, log_h, psi, beta) ** 2)
 
 
+def psi_error(psi: Float[Array, "n"], values: Float[Array, "n"], beta: float) -> Float[Array, "n"]:
+    """ψ(s) - β E, where a model tells the value E (appendix B); the value is held fixed."""
+    return psi - beta * jax.lax.stop_gradient(values)
+
+
 def bound(log_q: Any, log_h: Any, beta: float) -> Any:
     """One sample of the constrained objective, eq. constr_objective: -(1/β) ln h(a|s) + ln q(a|s', s)."""
     return log_q - log_h / beta

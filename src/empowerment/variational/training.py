@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +23,8 @@ from .checkpoint import RunDirectory, unflatten
 from .estimator import Estimator
 from .experience import Experience, experience
 from .host import REUSE, Compiled, HostExperience
-from .learner import Config, Info, Learner, State
-from .sequence import Actions, Categorical, Gaussian, actions_of
+from .learner import Config, Info, Learner, Method, ModelKind, Optimiser, State
+from .sequence import Actions, Categorical, Gaussian, Prefix, actions_of
 from .tracking import Tracker
 
 CHUNK = 100
@@ -43,7 +43,8 @@ class Run(NamedTuple):
     """One world, one configuration."""
 
     learner: Learner | Compiled
-    experience: Experience | HostExperience
+    experience: Any
+    """Where batches come from: `Experience`, or another with the same methods."""
 
     def init(self, seed: int) -> Carry:
         keys = jax.random.split(jax.random.key(seed), 4)
@@ -56,7 +57,7 @@ class Run(NamedTuple):
         choose = partial(self.learner.choose, carry.learner)
         agents, batch = self.experience.collect(carry.agents, choose, key=now)
         state, info = self.learner.update(carry.learner, batch)
-        agents = self.experience.learned(agents, info.errors)  # pyright: ignore[reportArgumentType]
+        agents = self.experience.learned(agents, info.errors)
         return Carry(state, agents, key), info._replace(errors=info.errors.mean())
 
 
@@ -77,7 +78,7 @@ def train(
     as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
     """
     config = checked(world, horizon, settings)
-    run = prepare(world, config)
+    run = prepare(world, config, seed)
     carry, facts = run.init(seed), _facts(world, config, seed)
     with contextlib.ExitStack() as stack:
         directory = None
@@ -86,7 +87,7 @@ def train(
             stack.enter_context(directory.locked())
             carry = _open(directory, run, carry, facts, resume)
         stack.enter_context(_tracked(trackers, facts))
-        carry = _loop(run, carry, directory, progress, trackers)
+        carry = learn(run, carry, directory, progress, trackers)
     return Estimator(carry.learner.average, config, world)
 
 
@@ -106,9 +107,15 @@ def usual(world: World) -> dict[str, Any]:
     return {"uniform": 0.0} if world.chances > 1 else {}
 
 
-def prepare(world: World, config: Config) -> Run:
+def prepare(world: World, config: Config, seed: int = 0) -> Run:
     """A run of this world; where it acts on the host, the learner's halves are compiled one by one."""
-    learner, where = Learner(config, actions_of(world)), _experience(world, config)
+    learner: Learner
+    if config.method == "variational":
+        learner, where = Learner(config, actions_of(world)), _experience(world, config)
+    else:
+        from ..model_based.methods import prepare_with_model
+
+        learner, where = prepare_with_model(world, config, seed)
     return Run(Compiled(learner) if where.on_host else learner, where)
 
 
@@ -162,7 +169,7 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
 
 
 def _check(values: dict[str, Any]) -> None:
-    for name in ("horizon", "updates", "batch", "windows", "features", "hidden"):
+    for name in ("horizon", "updates", "batch", "windows", "features", "hidden", "sequences", "draws"):
         value = values[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of 1 or more")
@@ -172,7 +179,8 @@ def _check(values: dict[str, Any]) -> None:
     for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average"):
         if not 0 <= values[name] <= 1:
             raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
-    for name, known in {"prefix": ("whole", "previous"), "optimiser": ("muon", "adam", "adagrad")}.items():
+    for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
+        known = get_args(kind)
         if values[name] not in known:
             raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
 
@@ -257,7 +265,14 @@ def _open(directory: RunDirectory, run: Run, carry: Carry, facts: dict[str, Any]
     return unflatten(carry, arrays, f"checkpoint of {str(directory.path)!r}")
 
 
-def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool, trackers: Sequence[Tracker]) -> Carry:
+def learn(
+    run: Run,
+    carry: Carry,
+    directory: RunDirectory | None = None,
+    progress: bool = False,
+    trackers: Sequence[Tracker] = (),
+) -> Carry:
+    """All updates that are left, in compiled chunks."""
     chunk = partial(_chunk_on_host, run) if run.experience.on_host else jax.jit(partial(_chunk, run), static_argnums=1)
     total, done = run.learner.config.updates, int(carry.learner.updates)
     bar = tqdm(total=total, initial=done, unit="update", disable=not progress, file=sys.stderr)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .grid import GridWorld, Map
+from .pendulum import Pendulum
 from .point_mass import PointMass
 from .predator_prey import PredatorPrey
 from .table import tree
@@ -43,6 +44,7 @@ WORLDS: dict[str, Callable[..., World]] = {
     "lava-maze": _grid("lava-maze", bricks=True),
     "tree": tree,
     "point-mass": PointMass,
+    "pendulum": Pendulum,
     "predator-prey": PredatorPrey,
 }
 
