@@ -151,7 +151,7 @@ def experience(world: World, batch: int, windows: int, restart: float, revisit: 
     if table is None:
         starts = world.states() if world.continuous is not None else beginnings(world)
     else:
-        small, frames = table
+        small, frames, _ = table
         starts = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
         if small.size <= LARGEST_TABLE:
             return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit)
@@ -175,8 +175,8 @@ def beginnings(world: World) -> State:
     return stack([take(starts, np.arange(size) % count), take(later, rng.choice(distinct, size))])
 
 
-def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray] | None:
-    """The world as a table and its frames; None if more than `limit` states are within reach."""
+def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
+    """The world as a table, its frames and its own starts; None if more than `limit` states are within reach."""
     starts, horizon = world.states(), 1
     if world.continuous is not None or len(leaves(starts)[0]) > limit:
         return None
@@ -190,7 +190,7 @@ def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray] | None:
     odds = np.ones(table.successors.shape) if table.odds is None else table.odds
     ends = np.asarray(world.terminal(table.states))
     small = TableWorld(table.successors, odds, world.name, world.actions, terminals=ends)
-    return small, np.asarray(world.observe(table.states))
+    return small, np.asarray(world.observe(table.states)), table.starts
 
 
 def act(world: World, state: State, actions: Any, *, key: Key[Array, ""]) -> State:
