@@ -19,8 +19,8 @@ from .worlds.third_party import from_gymnasium
 if TYPE_CHECKING:
     from .reward import EmpowermentReward, EmpowermentVectorReward
     from .variational.estimator import Estimator
-    from .variational.online import Online
     from .variational.information import Information, maximise_information
+    from .variational.online import Online
     from .variational.sequence import Categorical, Gaussian
     from .variational.tracking import TensorBoard
     from .variational.training import load, train
