@@ -156,7 +156,7 @@ def test_the_vector_twin_agrees_with_the_single_wrapper(mode, terminates):
 
 def test_a_picture_is_worked_out_once():
     value, seen = Sum(), np.zeros((3, 4, 4, 3), np.uint8)
-    nats = _Seen(gymnasium.spaces.Box(0, 255, (4, 4, 3), np.uint8), value)
+    nats = _Seen(gymnasium.spaces.Box(0, 255, (4, 4, 3), np.uint8), value, "x")
     seen[1:] = 7
     assert nats(seen).tolist() == [0, 14, 14]
     assert nats(seen[::-1]).tolist() == [14, 14, 0]

@@ -28,6 +28,14 @@ def show(result: dict[str, Any], as_json: bool, text: str) -> None:
     print(json.dumps(result) if as_json else text)
 
 
+def report_impossible(estimator: Any, land: Any) -> int:
+    """How many estimates no source could have, and a message where there are any."""
+    count = int(estimator.impossible(land.nats).sum())
+    if count:
+        say(f"{count} of {len(land)} estimates are impossible (below 0, or above K ln N): train longer")
+    return count
+
+
 def options(slip: float | None, bricks: bool) -> dict[str, Any]:
     """What was given of a world's options."""
     return ({} if slip is None else {"slip": slip}) | ({"bricks": True} if bricks else {})
@@ -150,12 +158,14 @@ class Train:
             from .variational.tracking import TensorBoard
 
             settings["trackers"] = [TensorBoard(self.out / "tensorboard")]
-        land = train(world, self.horizon, self.seed, self.out, self.resume, **settings).landscape()
+        estimator = train(world, self.horizon, self.seed, self.out, self.resume, **settings)
+        land = estimator.landscape()
         result = {
             "run": str(self.out),
             "states": len(land),
             "mean": float(land.nats.mean()),
             "max": float(land.nats.max()),
+            "impossible": report_impossible(estimator, land),
         }
         text = f"{world.name}: learned empowerment has mean {result['mean']:.4f} and maximum {result['max']:.4f} nats"
         show(result, self.json, f"{text}; see 'empowerment check {self.out}'")
@@ -192,6 +202,7 @@ class Check:
             **{name: getattr(fit, name) for name in ("pearson", "r2", "bias", "max_error", "argmax_agrees")},
             "bound_mean": float(bound.nats.mean()),
             "bound_broken": broken,
+            "impossible": report_impossible(estimator, learned),
         }
         held = "holds at every state" if not broken else f"is BROKEN at {broken} states"
         text = f"{fit}\nbound {result['bound_mean']:.4f} nats on average; it {held} (five standard errors)"
@@ -379,11 +390,10 @@ def main(args: list[str] | None = None) -> None:
     if args == ["--version"]:
         print(__version__)
         return
-    command = parse(args or ["--help"])
     try:
-        command.run()
+        parse(args or ["--help"]).run()
     except (ValueError, OSError) as error:
         fail(str(error))
     except KeyboardInterrupt:
-        say("empowerment: interrupted")
+        say("empowerment: interrupted; what was written stands, and a training goes on with --resume")
         raise SystemExit(130) from None

@@ -17,7 +17,7 @@ from .behaviour.value import Empowerment, Learning, Value, exact_value
 from .exact import check_horizon
 from .landscape import Landscape
 from .worlds.beneath import Beneath
-from .worlds.learnable import to_frames
+from .worlds.learnable import check_rewards, checked_frames
 from .worlds.registry import did_you_mean
 from .worlds.third_party import name_of
 from .worlds.world import identify
@@ -118,7 +118,7 @@ class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordCo
         )
         gymnasium.Wrapper.__init__(self, env)
         self._settle(scale, mode, gamma, normalise)
-        self._value = _value_of(env, value)
+        self._value, self._name = _value_of(env, value), name_of(env)
         self._before = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -129,6 +129,7 @@ class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordCo
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
+        check_rewards(reward, self._name)
         after = 0.0 if terminated else self._value.now(observation)
         mixed = self._mixed(np.array([float(reward)]), np.array([self._before]), np.array([after]))
         self._before = after
@@ -163,7 +164,8 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper[Any, Any, Any, Any, np.ndar
                 f"value={value!r} is looked up by state, which a vector environment does not show; "
                 "wrap each single environment in EmpowermentReward (gymnasium.make_vec(..., wrappers=[...]))"
             )
-        self._nats = _Seen(env.single_observation_space, estimator)
+        self._name = name_of(env)
+        self._nats = _Seen(env.single_observation_space, estimator, self._name)
         self._before = np.zeros(env.num_envs)
         self._asleep = np.zeros(env.num_envs, bool)
 
@@ -175,6 +177,7 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper[Any, Any, Any, Any, np.ndar
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         observations, reward, terminated, truncated, info = self.env.step(actions)
+        check_rewards(reward, self._name)
         cut = np.flatnonzero(truncated & ~terminated) if self._autoreset == AutoresetMode.SAME_STEP else []
         finals = [np.asarray(info["final_obs"][i])[None] for i in cut]
         nats = self._nats(np.concatenate([observations, *finals]))
@@ -207,12 +210,12 @@ class _Seen:
     """Learned empowerment of an environment's observations. A picture that comes again is not worked out again, which
     in grids saves most of the time; it is known by its digest."""
 
-    def __init__(self, space: gymnasium.Space, estimator: Empowerment):
-        self._space, self._estimator = space, estimator
+    def __init__(self, space: gymnasium.Space, estimator: Empowerment, name: str):
+        self._space, self._estimator, self._name = space, estimator, name
         self._known: dict[bytes, float] = {}
 
     def __call__(self, observations: Any) -> np.ndarray:
-        frames = to_frames(self._space, np.asarray(observations))
+        frames = checked_frames(self._space, np.asarray(observations), self._name, "reset or step")
         if isinstance(self._estimator, Learning):
             self._estimator.learn(len(frames))
             return self._estimator.empowerment(frames)
@@ -232,7 +235,7 @@ class _Learned:
     """By what is seen."""
 
     def __init__(self, env: gymnasium.Env, estimator: Empowerment):
-        self._nats = _Seen(env.observation_space, estimator)
+        self._nats = _Seen(env.observation_space, estimator, name_of(env))
 
     def begin(self) -> None:
         pass

@@ -1,9 +1,11 @@
 """Run directories: JSON and safetensors only, consistent at every instant; nothing in them is ever executed.
 
-run.json                        format, world, configuration, seed, versions
+run.json                        format, world, configuration, seed, versions, and a checksum of these
 metrics.jsonl                   one line for each chunk of updates
-checkpoints/00001500.safetensors    everything carried on, with a checksum over all of it
+checkpoints/00001500.safetensors    everything carried on, with checksums of it, of run.json and of the metrics so far
 lock                            who is writing
+
+No file names another. Symbolic links are not followed when writing, so that nothing outside is ever changed.
 """
 
 import contextlib
@@ -15,26 +17,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-FORMAT = 1
+from .trees import digest, flatten
+
+FORMAT = 2
+"""Format 1 had no checksum of run.json and of the metrics; it is still read."""
+DIGEST = 64  # characters of a checksum
 KEPT = 2
 """Checkpoints that are kept: the newest, and one before it in case that is damaged."""
 LARGEST = 2**31  # bytes
+LARGEST_DESCRIPTION = 2**25  # bytes; the largest map fits
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """All or nothing: temporary file, flush, rename."""
+    """All or nothing: temporary file, flush, rename. What fails leaves nothing behind."""
     temporary = path.with_name(f".{path.name}.partial")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    temporary.unlink(missing_ok=True)
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -42,43 +52,13 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.close(directory)
 
 
-def flatten(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a pytree by the names of their places; random keys as their data."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    out = {}
-    for path, leaf in leaves:
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            leaf = jax.random.key_data(leaf)
-        out[jax.tree_util.keystr(path, simple=True, separator="/")] = np.asarray(leaf)
-    return out
+def _no_link(path: str, flags: int) -> int:
+    """Opens a file itself, never what a link points to, and never waits for a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
 
 
-def unflatten(like: Any, arrays: dict[str, np.ndarray], source: str) -> Any:
-    """A pytree of the same structure as `like`, with these arrays; names, shapes and types must agree."""
-    expected = flatten(like)
-    if set(expected) != set(arrays):
-        odd = sorted(set(expected) ^ set(arrays))[0]
-        raise ValueError(f"{source} does not fit its run: {odd!r} is missing or not expected; train anew")
-    for name, array in expected.items():
-        if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-            raise ValueError(
-                f"{source} does not fit its run: {name!r} is {arrays[name].dtype}{arrays[name].shape} and should be "
-                f"{array.dtype}{array.shape}; train anew"
-            )
-    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
-    new = []
-    for path, leaf in leaves:
-        array = jnp.asarray(arrays[jax.tree_util.keystr(path, simple=True, separator="/")])
-        new.append(jax.random.wrap_key_data(array) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else array)
-    return jax.tree_util.tree_unflatten(structure, new)
-
-
-def _digest(arrays: dict[str, np.ndarray], facts: str) -> str:
-    digest = hashlib.sha256(facts.encode())
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.hexdigest()
+def _digest_of_facts(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 class RunDirectory:
@@ -88,6 +68,10 @@ class RunDirectory:
         self.path = Path(path)
         self.metrics = self.path / "metrics.jsonl"
         self._checkpoints = self.path / "checkpoints"
+        self._identity: str | None = None
+        """Checksum of run.json, which every checkpoint repeats; None before it is known, and in format 1."""
+        self._logged = hashlib.sha256()
+        """Of the metrics so far."""
 
     @property
     def exists(self) -> bool:
@@ -95,32 +79,52 @@ class RunDirectory:
 
     def create(self, facts: dict[str, Any]) -> None:
         """Begin a run: its description is written last, so that a directory without one holds nothing."""
-        self._checkpoints.mkdir(parents=True, exist_ok=True)
-        for old in self._checkpoints.glob("*.safetensors"):
-            old.unlink()
-        write_atomically(self.metrics, b"")
-        write_atomically(self.path / "run.json", json.dumps({"format": FORMAT, **facts}, indent=1).encode())
+        if self.checkpoints():
+            raise ValueError(
+                f"{str(self.path)!r} holds checkpoints and no run.json; restore that file, or give another out (--out)"
+            )
+        facts = {"format": FORMAT, **facts}
+        self._identity = _digest_of_facts(facts)
+        with self._writing():
+            self._checkpoints.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.metrics, b"")
+            data = json.dumps({**facts, "sha256": self._identity}, indent=1)
+            write_atomically(self.path / "run.json", data.encode())
 
     def facts(self) -> dict[str, Any]:
         """The run's description."""
         path = self.path / "run.json"
         if not path.is_file():
             raise ValueError(f"{str(self.path)!r} is not a run: it has no run.json; give the directory of a training")
+        if path.stat().st_size > LARGEST_DESCRIPTION:
+            raise ValueError(f"{str(path)!r} is larger than {LARGEST_DESCRIPTION // 2**20} MiB; it is not one of ours")
         try:
             facts = json.loads(path.read_bytes())
-        except (json.JSONDecodeError, UnicodeDecodeError):
+        except (ValueError, RecursionError):
             raise ValueError(f"{str(path)!r} is damaged; train anew, or restore the file") from None
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-            raise ValueError(f"{str(path)!r} is not of a format that this version reads ({FORMAT}); update empowerment")
+        if not isinstance(facts, dict) or facts.get("format") not in range(1, FORMAT + 1):
+            raise ValueError(
+                f"{str(path)!r} is not of a format that this version reads (1 to {FORMAT}); update empowerment"
+            )
+        self._identity = facts.pop("sha256", None)
+        if self._identity != _digest_of_facts(facts) and not (facts["format"] == 1 and self._identity is None):
+            raise ValueError(f"{str(path)!r} is damaged: its checksum does not agree; train anew, or restore the file")
         return facts
 
     def save(self, updates: int, tree: Any) -> None:
         """Write a checkpoint, then forget the oldest."""
         arrays = flatten(tree)
-        facts = json.dumps({"updates": updates, "metrics": self.metrics.stat().st_size})
-        data = to_bytes(arrays, {"facts": facts, "sha256": _digest(arrays, facts)})
-        write_atomically(self._checkpoints / f"{updates:08d}.safetensors", data)
-        for old in sorted(self._checkpoints.glob("*.safetensors"))[:-KEPT]:
+        with self._writing():
+            size = self.metrics.stat().st_size
+            own = {"updates": updates, "metrics": size, "lines": self._logged.hexdigest(), "run": self._identity}
+            facts = json.dumps(own)
+            # One entry: safetensors writes several in any order, and equal runs are to be equal bytes.
+            data = to_bytes(arrays, {"checked": digest(arrays, facts) + facts})
+            write_atomically(self._checkpoints / f"{updates:08d}.safetensors", data)
+            self._forget()
+
+    def _forget(self) -> None:
+        for old in self.checkpoints()[KEPT:]:
             old.unlink()
 
     def checkpoints(self) -> list[Path]:
@@ -129,52 +133,115 @@ class RunDirectory:
 
     def read(self, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and facts of one checkpoint; a ValueError if it is damaged."""
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"checkpoint {str(path)!r} is larger than {LARGEST // 2**30} GiB; it is not one of ours")
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            raise ValueError(f"checkpoint {str(path)!r} is no file of at most {LARGEST // 2**30} GiB; not one of ours")
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        except SafetensorError as error:
+        except (SafetensorError, TypeError, ValueError, OSError) as error:
             raise ValueError(f"checkpoint {str(path)!r} is damaged ({error})") from None
-        if metadata.get("sha256") != _digest(arrays, metadata.get("facts", "")):
+        checked = metadata.get(
+            "checked", metadata.get("sha256", "") + metadata.get("facts", "")
+        )  # the second: format 1
+        facts = checked[DIGEST:]
+        if checked[:DIGEST] != digest(arrays, facts):
             raise ValueError(f"checkpoint {str(path)!r} is damaged: its checksum does not agree")
-        return arrays, json.loads(metadata["facts"])
+        return arrays, self._own_facts(facts, path)
 
-    def newest(self) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]] | None:
-        """The newest good checkpoint, with a sentence for each damaged one that was passed over."""
+    def _own_facts(self, text: str, path: Path) -> dict[str, Any]:
+        """The facts of a checkpoint of this very run."""
+        try:
+            facts = json.loads(text)
+            sizes = [int(facts[name]) for name in ("updates", "metrics")]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise ValueError(f"checkpoint {str(path)!r} is damaged: it does not say what it is") from None
+        if min(sizes) < 0 or facts.get("run") != self._identity:
+            raise ValueError(f"checkpoint {str(path)!r} belongs to another run")
+        return facts
+
+    def newest(self, metrics: bool = False) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]] | None:
+        """The newest good checkpoint, with a sentence for each damaged one that was passed over.
+
+        `metrics`: whether the lines before it must be good too, as for a run that goes on.
+        """
         complaints = []
         for path in self.checkpoints():
             try:
-                return (*self.read(path), complaints)
+                arrays, facts = self.read(path)
+                if metrics:
+                    self._check_metrics(facts)
+                return arrays, facts, complaints
             except ValueError as error:
                 complaints.append(str(error))
         if complaints:
-            raise ValueError(f"{complaints[0]}, and there is no good one before it; train anew")
+            raise ValueError(f"{complaints[0]}, and nothing good is before it; restore it, or train anew")
         return None
 
-    def truncate_metrics(self, size: int) -> None:
-        """Drop lines written after the checkpoint that a run goes on from."""
-        write_atomically(self.metrics, self.metrics.read_bytes()[:size] if self.metrics.exists() else b"")
+    def _check_metrics(self, facts: dict[str, Any]) -> None:
+        if not self.metrics.exists():
+            return
+        data = self._lines(facts["metrics"])
+        expected = facts.get("lines", hashlib.sha256(data).hexdigest())  # format 1 has none
+        if len(data) < facts["metrics"] or hashlib.sha256(data).hexdigest() != expected:
+            raise ValueError(
+                f"{str(self.metrics)!r} is damaged before update {facts['updates']} (delete it to begin curves anew)"
+            )
+
+    def _lines(self, size: int) -> bytes:
+        """The first bytes of the metrics."""
+        if not self.metrics.is_file():
+            return b""
+        with open(self.metrics, "rb") as file:
+            return file.read(min(size, LARGEST))
+
+    def tidy(self, size: int) -> None:
+        """Drop lines written after the checkpoint that a run goes on from, and what a dying process left over."""
+        lines = self._lines(size)
+        self._logged = hashlib.sha256(lines)
+        with self._writing():
+            write_atomically(self.metrics, lines)
+            for left in [*self.path.glob(".*.partial"), *self._checkpoints.glob(".*.partial")]:
+                left.unlink()
+            self._forget()
 
     def log(self, line: dict[str, Any]) -> None:
-        with open(self.metrics, "a") as file:
-            file.write(json.dumps(line) + "\n")
+        """Append to the metrics; the line is on the disk before a checkpoint counts on it."""
+        data = (json.dumps(line) + "\n").encode()
+        with self._writing(), open(self.metrics, "ab", opener=_no_link) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._logged.update(data)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process writes; a second is told which one does."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / "lock", "a+") as file:
+        with self._writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = open(self.path / "lock", "a+", opener=_no_link)  # noqa: SIM115 - closed below
+        with lock as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
-                owner = file.read().strip() or "another process"
+                owner = file.read(20).strip() or "(which has just begun)"
                 raise ValueError(
                     f"run {str(self.path)!r} is being written by process {owner}; wait for it, or choose another --out"
                 ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            with self._writing():
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
             yield
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """What the disk refuses is said in one sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise ValueError(
+                f"run {str(self.path)!r} cannot be written ({error.strerror or error}); the last checkpoint stands: "
+                "make room or give write access, then go on with resume (--resume)"
+            ) from error

@@ -13,11 +13,13 @@ from ..worlds.world import State, World, identify, leaves, stack, take
 from .experience import Batch
 from .learner import Config, Model
 from .objective import bound, log_normaliser
+from .sequence import Categorical
 
 BLOCK = 256  # observations encoded together; the last block is padded so that one compilation serves all
 BLOCK_NUMBERS = 2**17
 """... or fewer, if they hold more numbers than this: large pictures are encoded faster while they stay in caches."""
 MOST_SEQUENCES = 2**17
+ROUNDING = 1e-5  # nats; estimates are worked out in float32
 
 
 class Bound(NamedTuple):
@@ -49,6 +51,13 @@ class Estimator:
         world = self._world(world)
         states = world.states() if states is None else states
         return Landscape.of(world, self.config.horizon, states, self.empowerment(np.asarray(world.observe(states))))
+
+    def impossible(self, nats: np.ndarray) -> np.ndarray:
+        """Which estimates no source could have: below 0, above (K ln N)/β with all sequences told apart, or NaN."""
+        actions = self.model.source.actions
+        choices = np.log(actions.size) if isinstance(actions, Categorical) else np.inf
+        most = self.config.horizon * choices / self.config.beta
+        return ~((nats >= -ROUNDING) & (nats <= most + ROUNDING))
 
     def source(self, observation: Any, samples: int = 1, seed: int = 0) -> np.ndarray:
         """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]` or `float[samples, K, size]`."""

@@ -19,16 +19,30 @@ from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean, rebuild
 from ..worlds.world import World
-from .checkpoint import RunDirectory, unflatten
+from .checkpoint import RunDirectory
 from .estimator import Estimator
 from .experience import Experience, experience
 from .host import REUSE, Compiled, HostExperience
 from .learner import Config, Info, Learner, State
 from .sequence import Actions, Categorical, Gaussian, actions_of
+from .soundness import checked_sample, refuse_nonsense
 from .tracking import Tracker
+from .trees import unflatten
 
 CHUNK = 100
 """Updates compiled together; checkpoints and metrics come between chunks."""
+LARGEST = {
+    "horizon": 2**12,
+    "updates": 10**8 - 1,
+    "batch": 2**22,
+    "windows": 2**12,
+    "features": 2**14,
+    "hidden": 2**14,
+}
+"""Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
+LARGEST_SIZE = 2**22
+"""Numbers in an observation, and actions."""
+MOST_SEEDS = 2**63
 
 
 class Carry(NamedTuple):
@@ -46,8 +60,11 @@ class Run(NamedTuple):
     experience: Experience | HostExperience
 
     def init(self, seed: int) -> Carry:
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MOST_SEEDS:
+            raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
         keys = jax.random.split(jax.random.key(seed), 4)
-        state = self.learner.init(self.experience.sample_frames(keys[0]), key=keys[1])
+        sample = checked_sample(self.experience.sample_frames(keys[0]))
+        state = self.learner.init(sample, key=keys[1])
         return Carry(state, self.experience.init(keys[2]), keys[3])
 
     def advance(self, carry: Carry, _: Any = None) -> tuple[Carry, Info]:
@@ -77,14 +94,12 @@ def train(
     as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
     """
     config = checked(world, horizon, settings)
-    run = prepare(world, config)
-    carry, facts = run.init(seed), _facts(world, config, seed)
     with contextlib.ExitStack() as stack:
-        directory = None
-        if out is not None:
-            directory = RunDirectory(out)
-            stack.enter_context(directory.locked())
-            carry = _open(directory, run, carry, facts, resume)
+        directory = None if out is None else _claimed(out, resume, stack)
+        run = prepare(world, config)
+        carry, facts = run.init(seed), _facts(world, config, seed)
+        if directory is not None:
+            carry = _open(directory, run, carry, facts)
         stack.enter_context(_tracked(trackers, facts))
         carry = _loop(run, carry, directory, progress, trackers)
     return Estimator(carry.learner.average, config, world)
@@ -117,8 +132,7 @@ def load(path: str | Path) -> Estimator:
     """
     directory = RunDirectory(path)
     facts = directory.facts()
-    world = rebuild(facts["world"])
-    config = configure(facts["config"].pop("horizon"), facts["config"])
+    world, config = _described(directory, facts)
     found = directory.newest()
     if found is None:
         raise ValueError(f"run {str(path)!r} has no checkpoint yet; train it first")
@@ -130,20 +144,47 @@ def load(path: str | Path) -> Estimator:
     return Estimator(state["learner"].average, config, world)
 
 
+def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | None, Config]:
+    """World and configuration of a run; its description may come from anywhere, so anything may be wrong with it."""
+    try:
+        settings = dict(facts["config"])
+        return rebuild(facts["world"]), configure(settings.pop("horizon"), settings)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{str(directory.path / 'run.json')!r} describes no training ({type(error).__name__}: {error}); "
+            "train anew, or restore the file"
+        ) from None
+
+
 def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
-    """An untrained learner for the observations and actions of a run."""
+    """Shapes of a learner for the observations and actions of a run; nothing is allocated."""
     if world is not None:
         shape, actions = np.shape(world.observe(world.start)), actions_of(world)
     elif "observation" in facts:
-        shape, actions = tuple(facts["observation"]), _actions(facts["actions"])
+        shape, actions = _shape(facts["observation"]), _actions(facts.get("actions"))
     else:
         raise ValueError("this run was trained on a world that only its program knows; train anew with this version")
-    return Learner(config, actions).init(jnp.zeros((2, *shape)), key=jax.random.key(0))
+    learner, sample = Learner(config, actions), jax.ShapeDtypeStruct((2, *shape), jnp.float32)
+    return jax.eval_shape(lambda sample: learner.init(sample, key=jax.random.key(0)), sample)
 
 
-def _actions(fact: int | dict[str, Any]) -> Actions:
+def _shape(fact: Any) -> tuple[int, ...]:
+    """What a run says of the shape of its observations."""
+    if not isinstance(fact, list) or len(fact) not in (1, 3) or not all(map(_is_size, fact)):
+        raise ValueError(f"run.json has observations of shape {fact!r}; restore the file")
+    return tuple(fact)
+
+
+def _actions(fact: Any) -> Actions:
     """What a run says of its actions: how many there are, or what kind of vectors."""
-    return Gaussian(**fact) if isinstance(fact, dict) else Categorical(fact)
+    size, power = (fact.get("size"), fact.get("power")) if isinstance(fact, dict) else (fact, None)
+    if not _is_size(size) or not (power is None or (_is_number(power) and 0 < power < float("inf"))):
+        raise ValueError(f"run.json has actions {fact!r}; restore the file")
+    return Gaussian(size, power) if isinstance(fact, dict) else Categorical(size)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST_SIZE
 
 
 def configure(horizon: int, settings: dict[str, Any]) -> Config:
@@ -160,19 +201,23 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
 
 
 def _check(values: dict[str, Any]) -> None:
-    for name in ("horizon", "updates", "batch", "windows", "features", "hidden"):
+    for name, largest in LARGEST.items():
         value = values[name]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number of 1 or more")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+            raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")
     for name in ("beta", "learning_rate", "muon_rate"):
-        if not 0 < values[name] < float("inf"):
+        if not _is_number(values[name]) or not 0 < values[name] < float("inf"):
             raise ValueError(f"{name}={values[name]!r} must be a positive number")
     for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average"):
-        if not 0 <= values[name] <= 1:
+        if not _is_number(values[name]) or not 0 <= values[name] <= 1:
             raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
     for name, known in {"prefix": ("whole", "previous"), "optimiser": ("muon", "adam", "adagrad")}.items():
         if values[name] not in known:
             raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
@@ -223,27 +268,39 @@ def _tracked(trackers: Sequence[Tracker], facts: dict[str, Any]) -> Iterator[Non
         yield
 
 
-def _open(directory: RunDirectory, run: Run, carry: Carry, facts: dict[str, Any], resume: bool) -> Carry:
+def _claimed(out: str | Path, resume: bool, stack: contextlib.ExitStack) -> RunDirectory:
+    """The run directory, ours until the stack is left; refused before any time is spent on learning."""
+    directory = RunDirectory(out)
+    stack.enter_context(directory.locked())
+    if directory.exists and not resume:
+        raise ValueError(
+            f"{str(directory.path)!r} holds a run already; go on with resume (--resume), or choose another out (--out)"
+        )
+    return directory
+
+
+def _open(directory: RunDirectory, run: Run, carry: Carry, facts: dict[str, Any]) -> Carry:
     """Begin a run directory, or go on from its newest good checkpoint."""
     if not directory.exists:
         directory.create(facts)
         return carry
-    if not resume:
-        raise ValueError(
-            f"{str(directory.path)!r} holds a run already; go on with resume (--resume), or choose another out (--out)"
-        )
     old = directory.facts()
+    world, config = _described(directory, old)
+    # Taken through this version's own, since settings that came later have their defaults in older runs.
+    began = {**old, "config": dataclasses.asdict(config), "world": None if world is None else world.spec()}
     for name in ("world", "config", "seed"):
-        if old.get(name) != facts[name]:
+        if began.get(name) != facts[name]:
             raise ValueError(f"{str(directory.path)!r} was begun with another {name}; give the same, or another out")
-    found = directory.newest()
+    found = directory.newest(metrics=True)
     if found is None:
-        directory.truncate_metrics(0)
+        directory.tidy(0)
         return carry
     arrays, state, complaints = found
     for complaint in complaints:
         print(f"{complaint}; going on from the one before it", file=sys.stderr)
-    directory.truncate_metrics(state["metrics"])
+    if not directory.metrics.exists():
+        print(f"{str(directory.metrics)!r} is missing; its curves begin anew", file=sys.stderr)
+    directory.tidy(state["metrics"])
     return unflatten(carry, arrays, f"checkpoint of {str(directory.path)!r}")
 
 
@@ -254,10 +311,10 @@ def _loop(run: Run, carry: Carry, directory: RunDirectory | None, progress: bool
     with bar:
         while done < total:
             length = min(CHUNK, total - done)
-            carry, info = chunk(carry, length)
-            done += length
+            after, info = chunk(carry, length)
+            refuse_nonsense(run, chunk, carry, after, info)
+            carry, done = after, done + length
             means = {name: float(np.mean(value)) for name, value in info._asdict().items()}
-            _refuse_nonsense(means, done)
             if isinstance(run.experience, HostExperience):
                 means["dropped"] = float(run.experience.dropped)
             if directory is not None:
@@ -281,12 +338,3 @@ def _chunk_on_host(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:
         carry, info = run.advance(carry)
         infos.append(info)
     return carry, jax.tree.map(lambda *x: np.stack(x), *infos)
-
-
-def _refuse_nonsense(means: dict[str, float], done: int) -> None:
-    for name, value in means.items():
-        if not np.isfinite(value):
-            raise ValueError(
-                f"{name} became {value} before update {done}; the last good checkpoint stands: "
-                "resume with a lower learning rate, or check the observations"
-            )

@@ -60,7 +60,7 @@ class HostWorld(World):
 
     def begin(self, seed: int) -> None:
         """Reset every copy."""
-        observations, _ = self._call("reset", seed=seed)
+        observations, _ = self._call("reset", 2, seed=seed)
         self.seen = self._see(observations, "reset")
         self.asleep = np.zeros(self.copies, bool)
 
@@ -69,17 +69,18 @@ class HostWorld(World):
 
     def move(self, actions: np.ndarray) -> Moved:
         """One action in each copy; copies that end are reset now or, those asleep, at their next step."""
-        observations, _, terminated, truncated, info = self._call("step", self._to_environment(actions))
-        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        observations, rewards, *ends, info = self._call("step", 5, self._to_environment(actions))
+        check_rewards(rewards, self.name)
+        terminated, truncated = (self._flags(flags) for flags in ends)
         self.seen = self._see(observations, "step")
         end, over = self.seen, terminated | truncated
         if self._mode == AutoresetMode.NEXT_STEP:
             self.asleep = over
         elif over.any() and self._mode == AutoresetMode.SAME_STEP:
             end = end.copy()
-            end[over] = self._see(self._finals(info, over), "step")
+            end[over] = self._see(self._finals(info, over), "step", int(over.sum()))
         elif over.any():
-            observations, _ = self._call("reset", options={"reset_mask": over.copy()})
+            observations, _ = self._call("reset", 2, options={"reset_mask": over.copy()})
             self.seen = np.where(over.reshape(-1, *(1 for _ in self.shape)), self._see(observations, "reset"), end)
         return Moved(end, terminated, truncated)
 
@@ -110,27 +111,35 @@ class HostWorld(World):
             "(env.unwrapped.P) nor a MiniGrid grid; use emp.train on it, and give observations as states="
         )
 
-    def _call(self, method: str, *args: Any, **options: Any) -> Any:
-        """A call of the environment; what goes wrong in it is said in one sentence."""
+    def _call(self, method: str, parts: int, *args: Any, **options: Any) -> Any:
+        """A call of the environment, which returns this many parts; what goes wrong is said in one sentence."""
         try:
-            return getattr(self.env, method)(*args, **options)
+            returned = getattr(self.env, method)(*args, **options)
         except Exception as error:
+            reason = " ".join(str(error).split())
             raise ValueError(
-                f"environment {self.name!r} failed in {method}: {type(error).__name__}: {error}; mend the environment"
+                f"environment {self.name!r} failed in {method}: {type(error).__name__}: {reason}; mend the environment"
             ) from error
+        if not isinstance(returned, tuple) or len(returned) != parts:
+            raise ValueError(f"environment {self.name!r} returned no {parts} parts from {method}; mend the environment")
+        return returned
 
-    def _see(self, observations: Any, method: str) -> np.ndarray:
-        array = np.array(observations)  # a copy: environments may write into the same array again
-        if array.shape[1:] != self._space.shape:
+    def _flags(self, flags: Any) -> np.ndarray:
+        array = np.array(flags)
+        if array.shape != (self.copies,) or array.dtype.kind not in "biu":
             raise ValueError(
-                f"environment {self.name!r} returned observations of shape {array.shape[1:]} from {method}, and its "
-                f"observation space says {self._space.shape}; mend the environment"
+                f"environment {self.name!r} returned terminated or truncated as {array.dtype}{array.shape} from step; "
+                f"give one boolean for each of its {self.copies} copies"
             )
-        frames = to_frames(self._space, array)
-        if not np.isfinite(frames).all():
+        return array.astype(bool)
+
+    def _see(self, observations: Any, method: str, count: int | None = None) -> np.ndarray:
+        # A copy: environments may write into the same array again.
+        frames = checked_frames(self._space, np.array(observations), self.name, method)
+        if len(frames) != (self.copies if count is None else count):
             raise ValueError(
-                f"environment {self.name!r} returned NaN or infinity from {method}; mend the environment, "
-                "or wrap it in gymnasium.wrappers.TransformObservation"
+                f"environment {self.name!r} returned {len(frames)} observations for {self.copies} copies from "
+                f"{method}; mend the environment"
             )
         return frames
 
@@ -262,6 +271,32 @@ def _remedy(space: gymnasium.Space) -> str | None:
 
 def _brief(space: gymnasium.Space) -> str:
     return f"{type(space).__name__}{f' of shape {space.shape}' if space.shape else ''}"
+
+
+def checked_frames(space: gymnasium.Space, array: np.ndarray, name: str, method: str) -> np.ndarray:
+    """`to_frames` of what is as its space says; for the rest a ValueError names the environment and the call."""
+    origin, remedy = f"environment {name!r} returned", f"from {method}; mend the environment"
+    if array.shape[1:] != space.shape or array.ndim == 0:
+        raise ValueError(
+            f"{origin} observations of shape {array.shape[1:]} {remedy}, whose observation space says {space.shape}"
+        )
+    whole = isinstance(space, spaces.Discrete)
+    if array.dtype.kind not in "iu" if whole else not np.can_cast(array.dtype, space.dtype or float, "same_kind"):
+        raise ValueError(f"{origin} observations of type {array.dtype} {remedy}, whose space says {space.dtype}")
+    if isinstance(space, spaces.Discrete) and ((array < space.start) | (array >= space.start + space.n)).any():
+        raise ValueError(f"{origin} an observation outside of {space} {remedy}")
+    frames = to_frames(space, array)
+    if not np.isfinite(frames).all():
+        raise ValueError(f"{origin} NaN or infinity {remedy}, or wrap it in gymnasium.wrappers.TransformObservation")
+    return frames
+
+
+def check_rewards(rewards: Any, name: str) -> None:
+    """Refuse rewards that are no numbers, for whoever learns from them."""
+    array = np.asarray(rewards)
+    if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+        shown = " ".join(str(rewards).split())[:60]
+        raise ValueError(f"environment {name!r} returned reward {shown} from step; mend the environment")
 
 
 def to_frames(space: gymnasium.Space, observations: np.ndarray) -> np.ndarray:

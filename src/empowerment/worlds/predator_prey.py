@@ -142,8 +142,11 @@ class PredatorPrey(World):
             image[(x - body[0]) ** 2 + (y - body[1]) ** 2 <= RADIUS**2] = colour
         return image
 
-    def spec(self) -> dict[str, Any]:
-        return {"kind": self.name, "noise": self.spread, "speed": self.speed, "model": self._model}
+    def spec(self) -> dict[str, Any] | None:
+        """None with a model of one's own: a run names no file, since whoever loads it may not know what that is."""
+        if self._model is not None:
+            return None
+        return {"kind": self.name, "noise": self.spread, "speed": self.speed, "model": None}
 
 
 def at_rest(agent: np.ndarray, predator: np.ndarray) -> Bodies:

@@ -15,6 +15,13 @@ from .predator_prey import PredatorPrey
 from .table import tree
 from .world import World
 
+SPECS: dict[str, dict[str, Any]] = {
+    "grid": {"name": str, "map": list, "slip": (int, float), "bricks": bool},
+    "tree": {"depth": int},
+    "point-mass": {},
+    "predator-prey": {"model": type(None)},
+}
+"""What the description of a world holds, by kind; never a path, since it may come from anywhere."""
 LARGEST_MAP = 16 * 2**20  # bytes; a map of 4000 x 4000 cells
 
 
@@ -84,17 +91,19 @@ def make(world: str | os.PathLike[str], **options: Any) -> World:
     return build(**options)
 
 
-def rebuild(spec: dict[str, Any] | None) -> World | None:
-    """The world that a `spec` describes, or None if only its program can make it."""
+def rebuild(spec: Any) -> World | None:
+    """The world that a `spec` describes, or None if only its program can make it. A spec may come from anywhere."""
     if spec is None:
         return None
-    if spec.get("kind") == "grid":
-        return GridWorld(Map.parse("\n".join(spec["map"]), spec["name"]), spec["slip"], spec["bricks"])
-    if spec.get("kind") == "tree":
-        return tree(spec["depth"])
-    if spec.get("kind") in ("point-mass", "predator-prey"):
-        return WORLDS[spec["kind"]](**{name: value for name, value in spec.items() if name != "kind"})
-    raise ValueError(f"world of kind {spec.get('kind')!r} is unknown to this version; update empowerment")
+    kind = spec.get("kind") if isinstance(spec, dict) else spec
+    if not isinstance(kind, str) or kind not in SPECS:
+        raise ValueError(f"world of kind {kind!r} is unknown to this version; update empowerment")
+    for name, types in SPECS[kind].items():
+        if not isinstance(spec.get(name), types):
+            raise ValueError(f"world of kind {kind!r} is described with {name}={spec.get(name)!r}; restore the file")
+    if kind != "grid":
+        return WORLDS[kind](**{name: value for name, value in spec.items() if name != "kind"})
+    return GridWorld(Map.parse("\n".join(map(str, spec["map"])), spec["name"]), spec["slip"], spec["bricks"])
 
 
 def did_you_mean(word: str, known: Any) -> str:

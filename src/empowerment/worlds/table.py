@@ -6,6 +6,9 @@ import numpy as np
 
 from .world import Layout, World, namespace
 
+DEEPEST = 500
+"""Levels of a tree, which then has 125,751 nodes."""
+
 
 class TableWorld(World):
     """States are numbers 0..S-1; outcome c of action a in state s leads to `successors[s, a, c]`."""
@@ -94,8 +97,8 @@ def from_transitions(transitions: Any, name: str = "table") -> TableWorld:
 
 def tree(depth: int = 5) -> TableWorld:
     """Appendix A's tree: each node leads up or down, and different paths meet. The last level absorbs."""
-    if depth < 1:
-        raise ValueError(f"depth={depth} is too small for a tree; give 1 or more")
+    if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= DEEPEST:
+        raise ValueError(f"depth={depth!r} is not a depth of a tree; give a whole number from 1 to {DEEPEST}")
     nodes = [(level, ups) for level in range(depth + 1) for ups in range(level + 1)]
     index = {node: i for i, node in enumerate(nodes)}
     successors = np.array(
