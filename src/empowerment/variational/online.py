@@ -6,6 +6,7 @@ import jax
 
 from ..worlds.world import World
 from .estimator import Estimator
+from .soundness import refuse_bad_update
 from .training import checked, prepare
 
 
@@ -34,5 +35,7 @@ class Online(Estimator):
         self._paid += observations
         due = min(self._paid // self._every, self.config.updates)
         for _ in range(due - self.updates):
-            self._carry, _ = self._advance(self._carry)
+            after, info = self._advance(self._carry)
+            refuse_bad_update(info, int(self._carry.learner.updates))
+            self._carry = after
         self.updates, self.model = due, self._carry.learner.average

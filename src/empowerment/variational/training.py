@@ -63,6 +63,8 @@ class Run(NamedTuple):
     """Where batches come from: `Experience`, or another with the same methods."""
 
     def init(self, seed: int) -> Carry:
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MOST_SEEDS:
+            raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
         keys = jax.random.split(jax.random.key(seed), 4)
         sample = checked_sample(self.experience.sample_frames(keys[0]))
         state = self.learner.init(sample, key=keys[1])
