@@ -28,6 +28,15 @@ def refuse_nonsense(run: Any, chunk: Callable[[Any, int], Any], before: Any, aft
     )
 
 
+def refuse_bad_update(info: Info, done: int) -> None:
+    """The same for a single update, where nothing but its numbers is at hand."""
+    for name, value in info._asdict().items():
+        if not np.isfinite(value):
+            raise ValueError(
+                f"{name} became {float(value)} in update {done + 1}, which is not kept; lower learning_rate"
+            )
+
+
 def checked_sample(frames: Any) -> Any:
     """First observations; a world that shows no numbers is refused before anything is learned from it."""
     if not np.isfinite(np.asarray(frames)).all():

@@ -63,8 +63,7 @@ class Run(NamedTuple):
     """Where batches come from: `Experience`, or another with the same methods."""
 
     def init(self, seed: int) -> Carry:
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MOST_SEEDS:
-            raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
+        check_seed(seed)
         keys = jax.random.split(jax.random.key(seed), 4)
         sample = checked_sample(self.experience.sample_frames(keys[0]))
         state = self.learner.init(sample, key=keys[1])
@@ -97,8 +96,7 @@ def train(
     as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
     """
     config = checked(world, horizon, settings)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MOST_SEEDS:
-        raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
+    check_seed(seed)
     with contextlib.ExitStack() as stack:
         directory = None if out is None else _claimed(out, resume, stack)
         run = prepare(world, config, seed)
@@ -108,6 +106,11 @@ def train(
         stack.enter_context(_tracked(trackers, facts))
         carry = learn(run, carry, directory, progress, trackers)
     return Estimator(carry.learner.average, config, world)
+
+
+def check_seed(seed: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MOST_SEEDS:
+        raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
 
 
 def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
