@@ -88,9 +88,9 @@ class Murky(TableWorld):
 
 
 def test_an_observation_that_is_no_number_is_named():
-    settings = {**TINY, "restart": 0.0, "revisit": 0.0, "windows": 1}
+    settings = {**TINY, "updates": 40, "restart": 0.0, "revisit": 0.0, "windows": 1}
     with pytest.raises(ValueError, match=r"an observation was NaN or infinity in update \d+"):
-        emp.train(Murky(first=30), 2, **settings)
+        emp.train(Murky(first=110), 2, **settings)
     with pytest.raises(ValueError, match=r"observations \(observe\) contain NaN or infinity"):
         emp.train(Murky(first=0), 2, **settings)
 
