@@ -55,6 +55,8 @@ def test_every_figure_of_the_paper_is_declared():
         "key-door",
         "lava-corridor",
         "lava-maze",
+        "predator-prey",
+        "pendulum",
         "behaviours",
         "complexity",
     ]

@@ -286,7 +286,8 @@ class Reproduce:
     """
 
     figure: Positional[Annotated[str, arg(metavar="FIGURE")]]
-    """static, tree, boxes, key-door, lava-corridor, lava-maze, behaviours, complexity, or all."""
+    """static, tree, boxes, key-door, lava-corridor, lava-maze, predator-prey, pendulum, behaviours, complexity,
+    or all."""
     out: Path = Path("out")
     """Directory for everything that is made; what is there already is not made again."""
     seeds: int | None = None

@@ -9,7 +9,7 @@ from ..exact import check_states
 from ..reach import each
 from ..worlds.grid import GridState, GridWorld
 from ..worlds.world import State, World, stack, take
-from .behaviour import Behaviour, advance, count
+from .behaviour import Behaviour, advance, candidates, count
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,11 +17,13 @@ class Episode:
     """What one agent did, and what it was worth. It ends early where a terminal state is met."""
 
     names: tuple[str, ...]
-    """names of the world's actions"""
+    """names of the world's actions, or of the candidates where actions are vectors"""
     states: State
     """batch of the `steps + 1` states"""
     actions: np.ndarray
     """`int64[steps]`, or `float32[steps, size]` where actions are vectors"""
+    chosen: np.ndarray
+    """`int64[steps]`: the same as places in `names`; the nearest candidate where actions are vectors"""
     empowerment: np.ndarray
     """`float64[steps + 1]`: value of each state, in nats"""
     expected: np.ndarray | None
@@ -91,15 +93,31 @@ def _episode(
     steps = int(ended.argmax()) if ended.any() else len(actions)
     states = take(states, slice(0, steps + 1))
     return Episode(
-        names=world.actions,
+        names=_names(world),
         states=states,
         actions=actions[:steps],
+        chosen=_chosen(world, actions[:steps]),
         empowerment=behaviour.value(states),
         expected=None if expected is None else expected[:steps],
         path=None if world.layout is None else _path(world, states),
         alive=not ended.any(),
         reachable_cells=reachable_cells(world, take(states, -1)) if isinstance(world, GridWorld) else None,
     )
+
+
+def _names(world: World) -> tuple[str, ...]:
+    """Names of what behaviours choose from; forces in the plane by their angles."""
+    if world.continuous is None:
+        return world.actions
+    if world.continuous.size != 2:
+        return tuple(np.array2string(a, precision=2) for a in candidates(world))
+    return tuple(f"{np.degrees(np.arctan2(y, x)) % 360:.0f}°" if x or y else "none" for x, y in candidates(world))
+
+
+def _chosen(world: World, actions: np.ndarray) -> np.ndarray:
+    if world.continuous is None:
+        return actions
+    return ((actions[:, None] - candidates(world)) ** 2).sum(-1).argmin(1)
 
 
 def _path(world: World, states: State) -> np.ndarray:

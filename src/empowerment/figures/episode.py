@@ -78,7 +78,7 @@ def _panel(ax: Axes, world: World, episode: Episode, time: int) -> None:
 def _bars(ax: Axes, episode: Episode, time: int, labelled: bool) -> None:
     assert episode.expected is not None  # the caller asks for bars only where there are some
     values, labels = episode.expected[time], [_short(name) for name in episode.names]
-    colours = ["black" if a == episode.actions[time] else "0.75" for a in range(len(values))]
+    colours = ["black" if a == episode.chosen[time] else "0.75" for a in range(len(values))]
     ax.set_axis_on()
     ax.bar(range(len(values)), np.nan_to_num(values), color=colours, edgecolor="0.3", linewidth=0.5)
     seen = episode.expected[np.isfinite(episode.expected)]
@@ -109,13 +109,19 @@ def video(world: World, episode: Episode, path: str | Path, fps: int = 5) -> Non
 
 def _enlarged(scene: np.ndarray) -> np.ndarray:
     """Cells as squares of an even number of pixels, which video codecs ask for."""
+    if max(scene.shape[:2]) >= VIDEO_SIDE // 2:
+        return scene  # no cells, but a picture
     cell = max(SMALLEST_CELL, VIDEO_SIDE // max(scene.shape[:2]))
     cell += cell % 2
     return scene.repeat(cell, axis=0).repeat(cell, axis=1)
 
 
 def _scene(world: World, state: State) -> np.ndarray:
-    """`uint8[rows, columns, 3]`: the observation where it is a picture, else the agent on its plane or a grey row."""
+    """`uint8[rows, columns, 3]`: the world's own picture, or the observation where it is one, else the agent on its
+    plane or a grey row."""
+    own = world.picture(state)
+    if own is not None:
+        return own
     observation = np.asarray(world.observe(state))
     if observation.ndim == 3:
         return observation

@@ -14,12 +14,26 @@ from .boxes import BOXES
 from .complexity import COMPLEXITY
 from .key_door import KEY_DOOR
 from .lava import LAVA_CORRIDOR, LAVA_MAZE
+from .pendulum import PENDULUM
+from .predator_prey import PREDATOR_PREY
 from .static import STATIC
 from .tree import TREE
 from .workshop import Claim, Figure, Progress, Workshop, provenance, run_name, training_settings, write_json
 
 FIGURES: dict[str, Figure] = {
-    figure.name: figure for figure in (STATIC, TREE, BOXES, KEY_DOOR, LAVA_CORRIDOR, LAVA_MAZE, BEHAVIOURS, COMPLEXITY)
+    figure.name: figure
+    for figure in (
+        STATIC,
+        TREE,
+        BOXES,
+        KEY_DOOR,
+        LAVA_CORRIDOR,
+        LAVA_MAZE,
+        PREDATOR_PREY,
+        PENDULUM,
+        BEHAVIOURS,
+        COMPLEXITY,
+    )
 }
 
 

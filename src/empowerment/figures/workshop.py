@@ -35,9 +35,14 @@ QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 400} for name in ("open-room", "cross-room", "two-rooms")},
     **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed", "box-movable", "box-row")},
     "key-door": {"updates": 500},
+    "predator-prey": {"updates": 300, "batch": 512, "features": 64, "restart": 0.5},
     **{name: {"updates": 300, "batch": 1024} for name in ("lava-corridor", "lava-maze")},
 }
 """Settings of the trainings of a quick run: the figures are recognisable, the numbers are not final."""
+FULL: dict[str, dict[str, Any]] = {
+    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
+}
+"""Settings that differ from the defaults where states are vectors and simulation is what costs."""
 PACKAGES = ("numpy", "scipy", "jax", "equinox", "optax", "matplotlib")
 
 

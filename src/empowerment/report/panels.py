@@ -91,7 +91,7 @@ def _fit(learned: Landscape, truth: Landscape | None) -> dict[str, Any] | None:
 
 def _futures(estimator: Any, states: State, notes: list[str]) -> dict[str, Any]:
     world, horizon = estimator.world, estimator.config.horizon
-    if len(leaves(states)[0]) > MOST_STATES or len(world.actions) > 64:
+    if len(leaves(states)[0]) > MOST_STATES or len(world.actions) > 64 or world.continuous is not None:
         notes.append(f"{world.name}: sources and plans are left out beyond {MOST_STATES} states and 64 actions")
         return {}
     try:

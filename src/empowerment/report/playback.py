@@ -14,7 +14,7 @@ import numpy as np
 
 from ..behaviour.episode import Episode
 from ..worlds.grid import COLOURS
-from ..worlds.world import World
+from ..worlds.world import World, take
 from .packing import pack
 
 FORMAT = "empowerment playback 1"
@@ -30,19 +30,20 @@ def save_playback(world: World, episode: Episode, path: Path, title: str, behavi
 
 def playback(world: World, episode: Episode, title: str, behaviour: str) -> dict[str, Any]:
     """The episode in the form that the page plays."""
-    palette, frames = _frames(_pictures(world, episode))
-    expected = episode.expected
+    pictures, expected = _pictures(world, episode), episode.expected
+    palette, frames = _frames(pictures)
+    plane = world.layout is not None and pictures.shape[1:3] == world.layout.shape
     return {
         "format": FORMAT,
         "title": title,
         "world": world.name,
         "behaviour": behaviour,
         "actions": list(episode.names),
-        "shape": list(_pictures(world, episode).shape[1:3]),
+        "shape": list(pictures.shape[1:3]),
         "palette": palette,
         "frames": frames,
-        "path": None if episode.path is None or world.layout is None else episode.path.tolist(),
-        "chosen": episode.actions.tolist(),
+        "path": episode.path.tolist() if plane and episode.path is not None else None,
+        "chosen": episode.chosen.tolist(),
         "empowerment": episode.empowerment.round(4).tolist(),
         "expected": None if expected is None else [[_finite(x) for x in row] for row in expected],
         "alive": bool(episode.alive),
@@ -55,7 +56,13 @@ def _finite(value: float) -> float | None:
 
 
 def _pictures(world: World, episode: Episode) -> np.ndarray:
-    """`uint8[steps + 1, rows, columns, 3]`: what was seen where it is a small picture, else the agent on its plane."""
+    """`uint8[steps + 1, rows, columns, 3]`: the world's own pictures, or what was seen if that is a small picture, or
+    the agent on its plane."""
+    own = world.picture(take(episode.states, 0))
+    if own is not None:
+        coarse = -(-max(own.shape[:2]) // 64)
+        times = range(episode.steps + 1)
+        return np.stack([np.asarray(world.picture(take(episode.states, t)))[::coarse, ::coarse] for t in times])
     seen = np.asarray(world.observe(episode.states))
     if seen.ndim == 4 and seen.shape[1] * seen.shape[2] <= MOST_PIXELS and seen.dtype == np.uint8:
         return seen

@@ -93,7 +93,9 @@ def train(
 def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
     """The configuration of a run in this world; a ValueError says which setting does not fit."""
     _refuse_moves(world, settings)
-    return configure(horizon, usual(world) | settings)
+    config = configure(horizon, usual(world) | settings)
+    _refuse_beta(world, config)
+    return config
 
 
 def usual(world: World) -> dict[str, Any]:
@@ -173,6 +175,14 @@ def _check(values: dict[str, Any]) -> None:
     for name, known in {"prefix": ("whole", "previous"), "optimiser": ("muon", "adam", "adagrad")}.items():
         if values[name] not in known:
             raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
+
+
+def _refuse_beta(world: World, config: Config) -> None:
+    """Densities grow without limit as a distribution narrows, so that -H(a) must not be rewarded."""
+    if world.continuous is not None and config.beta > 1:
+        raise ValueError(
+            f"beta={config.beta!r} has no optimum in world {world.name!r}, whose actions are continuous; give at most 1"
+        )
 
 
 def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
