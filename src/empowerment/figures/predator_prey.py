@@ -74,7 +74,7 @@ def shape(land: Landscape, predator: np.ndarray, within: float) -> Shape:
     inside = ARENA - np.abs(places).max(axis=1) >= FROM_WALLS
     near, far = inside & (distance <= within), inside & (distance > within)
     edge = (ROOM - np.abs(places).max(axis=1) < 0.01) & (distance > within)
-    rank = float(spearmanr(distance[near], land.nats[near]).statistic)
+    rank: Any = spearmanr(distance[near], land.nats[near])
     rise = float(np.ptp(land.nats[near]))
     beyond = float("nan")
     if far.sum() > 2:
@@ -82,7 +82,7 @@ def shape(land: Landscape, predator: np.ndarray, within: float) -> Shape:
         beyond = float(line[0] * np.ptp(distance[far]) / rise)
     lowest = float(distance[inside][land.nats[inside].argmin()])
     drop = float(land.nats[far].mean() - land.nats[edge].mean()) if far.any() and edge.any() else float("nan")
-    return Shape(rank, lowest, beyond, drop)
+    return Shape(float(rank.statistic), lowest, beyond, drop)
 
 
 def catches(episodes: list[Episode]) -> np.ndarray:

@@ -23,6 +23,8 @@ def draw_world(world: World, path: Path) -> None:
         _draw_table(axes, world)
     elif isinstance(world, GridWorld):
         _draw_grid(axes, world)
+    else:
+        _draw_other(axes, world)
     axes.set_title(f"{world.name}: {', '.join(world.actions)}", fontsize=8, wrap=True)
     figure.savefig(path, dpi=120)
     plt.close(figure)
@@ -38,6 +40,18 @@ def _draw_grid(axes, world: GridWorld) -> None:
     handles = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*COLOURS[kind]), label=kind) for kind in kinds]
     axes.figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8)
     axes.locator_params(integer=True)
+
+
+def _draw_other(axes, world: World) -> None:
+    """The world's own picture, or what is seen at the start as bars."""
+    picture = world.picture(world.start)
+    if picture is not None:
+        axes.imshow(picture)
+        axes.set(xticks=[], yticks=[])
+        return
+    seen = np.asarray(world.observe(world.start))
+    axes.bar(np.arange(len(seen)), seen)
+    axes.set(xlabel="number in the observation", ylabel="value at the start")
 
 
 def _draw_table(axes, world: TableWorld) -> None:
