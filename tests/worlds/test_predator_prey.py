@@ -128,7 +128,8 @@ class Explosive(PredatorPrey):
         return force
 
 
-def test_a_simulation_that_diverges_is_counted_and_never_learned_from():
+def test_a_simulation_that_diverges_is_counted_and_never_learned_from(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warnings to a file
     copies = Copies(Explosive(), 20, restart=0.2)
     where = HostExperience(copies, 64)
 
