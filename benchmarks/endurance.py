@@ -90,7 +90,8 @@ def draw(rows: list[dict], path: Path) -> None:
         for name in names:
             axis.plot(minutes, [row[name] for row in rows], label=name)
         axis.set_ylabel(label)
-        axis.set_ylim(bottom=0)
+        most = max(row[name] for row in rows for name in names)
+        axis.set_ylim(-0.05 * most, 1.15 * most)
         if len(names) > 1:
             axis.legend(loc="center right")
     axes[-1].set_xlabel("minutes of training")

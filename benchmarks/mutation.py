@@ -133,7 +133,8 @@ def survives(package: Path, tests: list[str], seconds: float) -> bool:
         import pytest
 
         paths = [str(ROOT / test) if test.startswith("tests/") else test for test in tests]
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), *paths])))
+        early = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis was imported before the fork
+        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *early, "--rootdir", str(ROOT), *paths])))
     return os.waitpid(process, 0)[1] == 0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from empowerment.capacity import posterior, source_update
-from empowerment.variational.objective import bound, decoder_loss, log_normaliser, source_error, source_loss
+from empowerment.variational.objective import bound, decoder_loss, log_normaliser, psi_error, source_error, source_loss
 
 
 def test_decoder_loss_by_hand():
@@ -18,6 +18,11 @@ def test_source_loss_by_hand():
     # beta = 2: errors -2 + 3 - 1 = 0 and -4 + 1 - 0.5 = -3.5
     assert np.allclose(source_error(log_q, log_h, psi, 2.0), [0.0, -3.5])
     assert source_loss(log_q, log_h, psi, 2.0) == pytest.approx(3.5**2 / 2)
+
+
+def test_psi_error_by_hand():
+    assert np.allclose(psi_error(jnp.array([1.0, 2.0]), jnp.array([3.0, 0.5]), 2.0), [-5.0, 1.0])
+    assert jax.grad(lambda values: psi_error(jnp.ones(1), values, 2.0).sum())(jnp.ones(1)) == 0
 
 
 def test_bound_by_hand():
