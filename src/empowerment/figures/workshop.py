@@ -30,8 +30,10 @@ FULL: dict[str, dict[str, Any]] = {
     "box-row": {"updates": 2000},
     "lava-corridor": {"updates": 6000},
     "lava-maze": {"updates": 5000},
+    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
 }
-"""Settings of trainings that differ from the defaults: an update of boxes takes long, and lava needs many."""
+"""Settings of trainings that differ from the defaults: an update of boxes takes long, lava needs many, and where states
+are vectors it is simulation that costs."""
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 400} for name in ("open-room", "cross-room", "two-rooms")},
     **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed", "box-movable", "box-row")},
@@ -40,10 +42,6 @@ QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 300, "batch": 1024} for name in ("lava-corridor", "lava-maze")},
 }
 """Settings of the trainings of a quick run: the figures are recognisable, the numbers are not final."""
-FULL: dict[str, dict[str, Any]] = {
-    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
-}
-"""Settings that differ from the defaults where states are vectors and simulation is what costs."""
 PACKAGES = ("numpy", "scipy", "jax", "equinox", "optax", "matplotlib")
 
 
