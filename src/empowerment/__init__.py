@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .variational.estimator import Estimator
     from .variational.information import Information, maximise_information
     from .variational.online import Online
+    from .variational.seeds import train_seeds
     from .variational.sequence import Categorical, Gaussian
     from .variational.tracking import TensorBoard
     from .variational.training import load, train
@@ -37,6 +38,7 @@ _LAZY = {
     "load": ".variational.training",
     "maximise_information": ".variational.information",
     "train": ".variational.training",
+    "train_seeds": ".variational.seeds",
 }
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "make",
     "maximise_information",
     "train",
+    "train_seeds",
     "worlds",
 ]
 

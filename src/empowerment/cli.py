@@ -6,14 +6,15 @@ import io
 import json
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from . import __version__, compare, exact, make, worlds
+from . import Landscape, __version__, compare, exact, make, worlds
+from .worlds.world import World
 
 WorldName = Annotated[str, arg(metavar="WORLD")]
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
@@ -75,6 +76,7 @@ class Exact:
     Examples:
       empowerment exact two-rooms --horizon 5
       empowerment exact my_map.txt --horizon 3 --slip 0.1 --out out/my_map
+      empowerment exact my_map.txt --horizon 6 --out out/my_map --part 0/8
     """
 
     world: Positional[WorldName]
@@ -87,12 +89,42 @@ class Exact:
     """Give the agent bricks."""
     out: Path | None = None
     """Directory for the landscape and its picture."""
+    processes: int = 1
+    """Processes of this machine to divide the states among."""
+    part: str | None = None
+    """I/N: only the I-th part (from 0) of N, as one task of a job array; the last of them writes the landscape."""
     json: Switch = False
     """Print one JSON object."""
 
     def run(self) -> None:
         world = make(self.world, **options(self.slip, self.bricks))
-        land = exact(world, self.horizon, progress=True)
+        land = self._part(world) if self.part is not None else self._whole(world)
+        if land is not None:
+            self._show(world, land)
+
+    def _whole(self, world: World) -> Landscape:
+        if self.processes == 1:
+            return exact(world, self.horizon, progress=True)
+        from .parts import exact_in_processes
+
+        return exact_in_processes(world, self.horizon, processes=self.processes)
+
+    def _part(self, world: World) -> Landscape | None:
+        from .parts import exact_part, read_part, save_part
+
+        if self.out is None or self.processes != 1:
+            raise ValueError(
+                f"part={self.part!r} needs a directory to keep parts in, and a process for each; give --out"
+            )
+        part, parts = read_part(self.part or "")
+        land = exact_part(world, self.horizon, None, part, parts=parts)
+        whole = save_part(land, self.out, part, parts)
+        if whole is None:
+            result = {"world": world.name, "horizon": self.horizon, "part": self.part, "states": len(land)}
+            show(result, self.json, f"{world.name}: part {self.part} is done; the last part to be done joins them all")
+        return whole
+
+    def _show(self, world: World, land: Landscape) -> None:
         if self.out is not None:
             from .figures.landscapes import save_landscape
 
@@ -127,6 +159,8 @@ class Train:
       empowerment train my_map.txt --horizon 3 --updates 1000 --out runs/mine --seed 1
       empowerment train two-rooms --out runs/two-rooms --resume
       empowerment train point-mass --horizon 3 --out runs/mass --method reparameterised
+      empowerment train two-rooms --out runs/rooms --seeds 8
+      empowerment train lava-maze --out runs/maze --processes 2
     """
 
     world: Positional[WorldName]
@@ -141,6 +175,8 @@ class Train:
     """Give the agent bricks."""
     seed: int = 0
     """Seed of everything random."""
+    seeds: int = 1
+    """Train so many seeds side by side, from --seed on, each in a directory of its own in --out."""
     updates: int | None = None
     """Number of updates; more is more accurate."""
     method: str | None = None
@@ -151,20 +187,72 @@ class Train:
     """Go on with a run that was interrupted."""
     tensorboard: Switch = False
     """Write curves for TensorBoard into the run's directory."""
+    batch: int | None = None
+    """Windows an update, over all processes together."""
+    processes: int = 1
+    """Processes of this machine to spread the learning over; GPUs need none, a single process uses all it sees."""
+    coordinator: str | None = None
+    """HOST:PORT of process 0, to learn on several machines; or 'auto' in a SLURM, Kubernetes or MPI job."""
+    process_id: int | None = None
+    """Number of this process, from 0, where a coordinator is given."""
+    process_count: int | None = None
+    """Number of processes in all, where a coordinator is given."""
     json: Switch = False
     """Print one JSON object."""
 
     def run(self) -> None:
+        from .processes import launch, together
+
+        if self.seeds != 1:
+            self._train_seeds()
+        elif self.processes != 1:
+            raise SystemExit(launch(["train", *self._words()], self.processes))
+        else:
+            with together(self.coordinator, self.process_id, self.process_count):
+                self._train()
+
+    def _words(self) -> list[str]:
+        """This command as it was typed, but for what says how many processes there are."""
+        words = [self.world]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value is not None and value is not False and field.name != "processes":
+                words += [f"--{field.name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+        return words
+
+    def _settings(self) -> dict[str, Any]:
+        given = {"updates": self.updates, "batch": self.batch, "method": self.method, "model": self.model}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _train_seeds(self) -> None:
+        from .variational.seeds import run_of, train_seeds
+
+        if self.seeds < 1 or self.processes != 1 or self.coordinator is not None or self.tensorboard:
+            raise ValueError(
+                f"seeds={self.seeds} are trained side by side, 1 or more, each in one process and without TensorBoard; "
+                "leave the other flags out"
+            )
+        world = make(self.world, **options(self.slip, self.bricks))
+        seeds = range(self.seed, self.seed + self.seeds)
+        learned = train_seeds(world, self.horizon, seeds, self.out, self.resume, **self._settings())
+        runs = [str(run_of(self.out, seed)) for seed in seeds]
+        means = [float(estimator.landscape().nats.mean()) for estimator in learned]
+        text = "\n".join(f"{run}: mean {mean:.4f} nats" for run, mean in zip(runs, means, strict=True))
+        show({"runs": runs, "means": means}, self.json, text)
+
+    def _train(self) -> None:
+        from .variational.devices import leads
         from .variational.training import train
 
         world = make(self.world, **options(self.slip, self.bricks))
-        given = {"updates": self.updates, "method": self.method, "model": self.model}
-        settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        settings = self._settings()
         if self.tensorboard:
             from .variational.tracking import TensorBoard
 
             settings["trackers"] = [TensorBoard(self.out / "tensorboard")]
         estimator = train(world, self.horizon, self.seed, self.out, self.resume, **settings)
+        if not leads():
+            return
         land = estimator.landscape()
         result = {
             "run": str(self.out),

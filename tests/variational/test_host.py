@@ -100,7 +100,7 @@ def test_recent_windows_replace_the_oldest():
     for i in range(4):
         part = np.full((2, 1), i)
         recent.add(host.Windows(part, part + 10, part))
-    batch = recent.draw(6, np.random.default_rng(0))
+    batch = host.spread(None, recent.draw(6, np.random.default_rng(0)))
     assert sorted(np.asarray(batch.actions)[:, 0].tolist()) == [1, 1, 2, 2, 3, 3]
     assert np.array_equal(batch.frames[batch.end], batch.frames[batch.start] + 10)
 

@@ -128,8 +128,26 @@ class Workshop:
         return exact(world, self.figure.horizon, states)
 
     def trained(self, world: str) -> "list[Estimator]":
-        """An estimator for each seed; finished trainings are read, interrupted ones go on."""
+        """An estimator for each seed; finished trainings are read, interrupted ones go on, several side by side."""
+        self._train_together(world)
         return [self._train(world, seed) for seed in range(self.seeds)]
+
+    def _train_together(self, world: str) -> None:
+        """Train the seeds that are not finished, where there are several, so that they need only be read."""
+        from ..variational.learner import Config
+        from ..variational.seeds import train_runs
+
+        settings = training_settings(world, self.quick)
+        paths = [self.out / "runs" / run_name(world, seed, self.quick) for seed in range(self.seeds)]
+        total = settings.get("updates", Config.updates)
+        left = [(seed, path) for seed, path in enumerate(paths) if updates_of(path) < total]
+        if len(left) < 2:
+            return
+        self.progress.now(f"{self.figure.name}: learning {world}, {len(left)} seeds")
+        with self.progress.watching(*paths):
+            seconds = train_runs(make(world), self.figure.horizon, left, resume=True, progress=False, **settings)
+        for (_, path), spent in zip(left, seconds, strict=True):
+            self._note(path.name, spent)
 
     def _train(self, world: str, seed: int) -> "Estimator":
         from ..variational.training import train
@@ -144,16 +162,19 @@ class Workshop:
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
         """Seconds of a training, over all the times it was taken up; reading a finished one adds nothing."""
-        path, begin = self.out / "runs" / f"{name}.seconds", time.perf_counter()
-        before = float(path.read_text()) if path.is_file() else 0.0
-        done = updates_of(self.out / "runs" / name)
+        begin, done = time.perf_counter(), updates_of(self.out / "runs" / name)
         try:
             yield
         finally:
             fresh = updates_of(self.out / "runs" / name) > done
-            self.seconds[name] = round(before + (time.perf_counter() - begin if fresh else 0.0), 1)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(str(self.seconds[name]))
+            self._note(name, time.perf_counter() - begin if fresh else 0.0)
+
+    def _note(self, name: str, seconds: float) -> None:
+        path = self.out / "runs" / f"{name}.seconds"
+        before = float(path.read_text()) if path.is_file() else 0.0
+        self.seconds[name] = round(before + seconds, 1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(self.seconds[name]))
 
     def draw(self, drawing: Drawing, caption: str, part: str = "") -> None:
         """Save a drawing as PNG and PDF with its caption."""
@@ -221,12 +242,16 @@ class Progress:
         self._seen[run] = done
 
     @contextlib.contextmanager
-    def watching(self, run: Path) -> Iterator[None]:
-        """Follow a training while it runs."""
+    def watching(self, *runs: Path) -> Iterator[None]:
+        """Follow trainings while they run."""
         stop = threading.Event()
 
         def watch() -> None:
             while not stop.wait(1.0):
+                follow()
+
+        def follow() -> None:
+            for run in runs:
                 self.follow(run)
 
         thread = threading.Thread(target=watch, daemon=True)
@@ -236,7 +261,7 @@ class Progress:
         finally:
             stop.set()
             thread.join()
-            self.follow(run)
+            follow()
 
     def close(self) -> None:
         self._bar.close()

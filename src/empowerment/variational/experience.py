@@ -5,6 +5,9 @@ one is x of the next and each frame is encoded once. Between updates, and only t
 some others start anew, and many go back to where the last windows started, the likelier the larger the error was there
 (rare places such as doorways would else be learned last). No window bridges a move. Inside a window the dead stay
 dead, as in the exact channel.
+
+Each device acts and observes for its own share of the agents. Where windows started and how large their errors were is
+known everywhere, since an agent may go back to where any other was.
 """
 
 from collections.abc import Callable
@@ -13,11 +16,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from ..channel import explore
 from ..worlds.table import TableWorld
 from ..worlds.world import State, World, identify, leaves, stack, take
+from .devices import SHARED, SPREAD, constrain, gather_rows, on_each
 from .sequence import actions_of
 
 LARGEST_TABLE = 1024
@@ -30,7 +35,8 @@ WALKERS, STROLL = 1024, 40
 
 
 class Batch(NamedTuple):
-    """Windows, with each distinct frame once."""
+    """Windows, with each distinct frame once. Every device has its share of the frames and of the windows on them, and
+    numbers its frames from zero."""
 
     frames: Shaped[Array, "frames *shape"]
     start: Int[Array, "n"]
@@ -51,7 +57,7 @@ class Agents(NamedTuple):
 
     states: State
     visited: State
-    """Starts of the last update's windows."""
+    """Starts of the last update's windows: every agent's first, then every agent's second, and so on."""
     errors: Float[Array, "n"]
     """|β ln q - ln h - ψ| of those windows."""
 
@@ -67,6 +73,11 @@ class Experience(NamedTuple):
     windows: int
     restart: float
     revisit: float
+    mesh: Mesh | None = None
+    """Devices that agents are spread over."""
+
+    placement = Agents(SPREAD, SHARED, SHARED)  # pyright: ignore[reportArgumentType]
+    """What of the agents is divided among the devices."""
 
     @property
     def on_host(self) -> bool:
@@ -86,16 +97,19 @@ class Experience(NamedTuple):
         visited, chosen = [states], []
         for window_key in jax.random.split(key, self.windows):
             choose_key, act_key = jax.random.split(window_key)
-            frames, rows = self._look(states)
+            frames, rows = on_each(self.mesh, self._look)(states)
             chosen.append(choose(frames, rows, key=choose_key))
-            states = act(self.world, states, chosen[-1], key=act_key)
+            states = constrain(self.mesh, act(self.world, states, chosen[-1], key=act_key), SPREAD)
             visited.append(states)
-        starts = jax.tree.map(lambda *x: jnp.concatenate(x), *visited[:-1])
-        return Agents(states, starts, agents.errors), self._batch(visited, jnp.concatenate(chosen))
+        starts = on_each(self.mesh, self._everyones, outputs=SHARED)(visited[:-1])
+        return Agents(states, starts, agents.errors), on_each(self.mesh, self._batch)(visited, chosen)
 
     def learned(self, agents: Agents, errors: Float[Array, "n"]) -> Agents:
-        """Remember how large the error was at each window's start."""
-        return agents._replace(errors=errors)
+        """Remember how large the error was at each window's start; they come device by device."""
+        if self.mesh is None:
+            return agents._replace(errors=errors)
+        ordered = errors.reshape(self.mesh.size, self.windows, -1).swapaxes(0, 1).reshape(-1)
+        return agents._replace(errors=constrain(self.mesh, ordered, SHARED))
 
     def _move(self, agents: Agents, *, key: Key[Array, ""]) -> State:
         """Send some agents back to where errors were large, and the dead and some others to a new start."""
@@ -105,7 +119,16 @@ class Experience(NamedTuple):
         back = take(agents.visited, jnp.searchsorted(levels, draws).clip(0, len(levels) - 1))
         states = _choose(jax.random.uniform(keys[1], (self.agents,)) < self.revisit, back, agents.states)
         again = self.world.terminal(states) | (jax.random.uniform(keys[2], (self.agents,)) < self.restart)
-        return _choose(again, self._fresh(keys[3]), states)
+        return constrain(self.mesh, _choose(again, self._fresh(keys[3]), states), SPREAD)
+
+    def _everyones(self, visited: list[State]) -> State:
+        """On each device: the states of all devices, one list entry after the other."""
+
+        def one(*parts: Any) -> Any:
+            whole = gather_rows(self.mesh, jnp.stack(parts), axis=1)
+            return whole.reshape(len(parts) * whole.shape[1], *whole.shape[2:])
+
+        return jax.tree.map(one, *visited)
 
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         """Observations of agents that acted at random, for the representation's centre and scale."""
@@ -119,17 +142,21 @@ class Experience(NamedTuple):
         pick = jax.random.randint(key, (self.agents,), 0, len(leaves(self.starts)[0]))
         return take(jax.tree.map(jnp.asarray, self.starts), pick)
 
-    def _look(self, agents: State) -> tuple[Any, Any]:
+    def _look(self, states: State) -> tuple[Any, Any]:
+        """Frames of one device's agents, and which of them each agent sees."""
         if self.frames is not None:
-            return self.frames, agents
-        return jnp.asarray(self.world.observe(agents)), jnp.arange(self.agents)
+            return self.frames, states
+        frames = jnp.asarray(self.world.observe(states))
+        return frames, jnp.arange(len(frames))
 
-    def _batch(self, visited: list[State], actions: Any) -> Batch:
+    def _batch(self, visited: list[State], chosen: list[Any]) -> Batch:
+        """One device's windows."""
+        actions = jnp.concatenate(chosen)
         if self.frames is not None:
             return Batch(self.frames, jnp.concatenate(visited[:-1]), jnp.concatenate(visited[1:]), actions)
         frames = jnp.asarray(self.world.observe(jax.tree.map(lambda *x: jnp.concatenate(x), *visited)))
-        rows = jnp.arange(self.agents * self.windows)
-        return Batch(frames, rows, rows + self.agents, actions)
+        rows = jnp.arange(len(actions))
+        return Batch(frames, rows, rows + len(chosen[0]), actions)
 
 
 class PicturedTable(TableWorld):
@@ -145,7 +172,9 @@ class PicturedTable(TableWorld):
         return jnp.asarray(self._frames)[state]
 
 
-def experience(world: World, batch: int, windows: int, restart: float, revisit: float) -> Experience:
+def experience(
+    world: World, batch: int, windows: int, restart: float, revisit: float, mesh: Mesh | None = None
+) -> Experience:
     """The experience of `batch` windows an update; small worlds are tabulated first."""
     table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
     if table is None:
@@ -154,9 +183,12 @@ def experience(world: World, batch: int, windows: int, restart: float, revisit: 
         small, frames, _ = table
         starts = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
         if small.size <= LARGEST_TABLE:
-            return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit)
+            return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit, mesh)
         world = PicturedTable(small, frames)
-    return Experience(world, None, starts, max(batch // windows, 1), windows, restart, revisit)
+    if world.on_host and jax.process_count() > 1:
+        raise ValueError(f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one process")
+    mesh = None if world.on_host else mesh
+    return Experience(world, None, starts, max(batch // windows, 1), windows, restart, revisit, mesh)
 
 
 def beginnings(world: World) -> State:

@@ -8,6 +8,8 @@ no window bridges a reset.
 Acting is slow on the host, so each window is learned from about `REUSE` times. Mini-batches come from the last
 `KEPT` batches of windows and no further back, since the decoder has to fit the source that acts now: a window is
 at most `REUSE * KEPT` updates old, about one in a hundred of a default run.
+
+Where several processes learn together, each one steps copies of its own and draws its own share of every batch.
 """
 
 from typing import Any, NamedTuple
@@ -15,12 +17,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Key
 
 from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
+from .devices import SPREAD, from_leader, here, shardings
 from .experience import Batch, Chooser
-from .learner import Learner
+from .learner import Learner, State
 
 REUSE = 8
 KEPT = 4
@@ -53,13 +57,11 @@ class Recent:
         self._next = (self._next + len(rows)) % self._size
         self.count = min(self.count + len(rows), self._size)
 
-    def draw(self, count: int, rng: np.random.Generator) -> Batch:
+    def draw(self, count: int, rng: np.random.Generator) -> Windows:
         """A mini-batch; none twice if there are enough."""
         assert self._kept is not None
         rows = rng.choice(self.count, count, replace=self.count < count)
-        start, end, actions = (x[rows] for x in self._kept)
-        index = jnp.arange(count)
-        return Batch(jnp.asarray(np.concatenate([start, end])), index, index + count, jnp.asarray(actions))
+        return Windows(*(x[rows] for x in self._kept))
 
 
 class HostExperience:
@@ -67,9 +69,11 @@ class HostExperience:
     taken up again resets the environment and collects a whole batch first."""
 
     on_host = True
+    windows = 1
+    placement = ()
 
-    def __init__(self, world: HostWorld | Copies, batch: int):
-        self._world, self._batch = world, batch
+    def __init__(self, world: HostWorld | Copies, batch: int, mesh: Mesh | None = None):
+        self._world, self._batch, self.mesh = world, batch // jax.process_count(), mesh
         self._recent: Recent | None = None
         self.dropped = 0
         """Windows that were cut off or whose simulation diverged."""
@@ -80,17 +84,17 @@ class HostExperience:
 
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         """Observations of copies that acted at random, for the representation's centre and scale."""
-        rng, world = generator(key), self._world
+        rng, world = generator(_own(key)), self._world
         world.begin(int(rng.integers(2**31)))
         seen = [world.seen]
         while sum(map(len, seen)) < SAMPLE:
             world.move(world.draw_actions((world.copies,), rng))
             seen.append(world.seen)
-        return jnp.asarray(np.concatenate(seen))
+        return jnp.asarray(from_leader(np.concatenate(seen)))
 
     def collect(self, agents: tuple[()], choose: Chooser, *, key: Key[Array, ""]) -> tuple[tuple[()], Batch]:
         """Play some windows with the present source, then draw a mini-batch of recent ones."""
-        key, seed = jax.random.split(key)
+        key, seed = jax.random.split(_own(key))
         rng = generator(seed)
         if self._recent is None:
             self._recent = Recent(KEPT * self._batch)
@@ -110,7 +114,7 @@ class HostExperience:
                     f"environment {self._world.name!r} was cut off before {actions.shape[1]} actions in "
                     f"{rounds} windows; give a smaller horizon, or a longer time limit (max_episode_steps)"
                 )
-        return agents, self._recent.draw(self._batch, rng)
+        return agents, spread(self.mesh, self._recent.draw(self._batch, rng))
 
     def learned(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
         """Nothing is done with the errors: an environment cannot be put back to where they were large."""
@@ -118,11 +122,27 @@ class HostExperience:
 
 
 class Compiled:
-    """A learner whose two halves are compiled one by one, for a loop that runs on the host."""
+    """A learner whose two halves are compiled one by one, for a loop that runs on the host: each process chooses for
+    its own copies, and all of them update together."""
 
     def __init__(self, learner: Learner):
-        self.config, self.init = learner.config, learner.init
-        self.choose, self.update = jax.jit(learner.choose), jax.jit(learner.update)
+        self.config, self.init, self.mesh = learner.config, learner.init, learner.mesh
+        self._choose, self.update = jax.jit(learner._replace(mesh=None).choose), jax.jit(learner.update)
+
+    def choose(self, state: State, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Array:
+        return self._choose(here(state), frames, rows, key=key)
+
+
+def spread(mesh: Mesh | None, windows: Windows) -> Batch:
+    """This process's windows as a part of the batch of all, divided among its devices."""
+    devices, count = (1 if mesh is None else jax.local_device_count()), len(windows.actions)
+    halves = [x.reshape(devices, count // devices, *x.shape[1:]) for x in windows[:2]]
+    index = np.tile(np.arange(count // devices, dtype=np.int32), devices)
+    frames = np.concatenate(halves, axis=1).reshape(2 * count, *windows.start.shape[1:])
+    parts = frames, index, index + np.int32(count // devices), windows.actions
+    if mesh is None:
+        return Batch(*map(jnp.asarray, parts))
+    return Batch(*(jax.make_array_from_process_local_data(shardings(mesh, SPREAD), x) for x in parts))
 
 
 def play(world: HostWorld | Copies, actions: np.ndarray) -> Windows:
@@ -139,6 +159,12 @@ def play(world: HostWorld | Copies, actions: np.ndarray) -> Windows:
         good &= ~np.asarray(moved.broken)
         running &= ~(moved.terminated | moved.truncated)
     return Windows(start[good], end[good], actions[good])
+
+
+def _own(key: Key[Array, ""]) -> Key[Array, ""]:
+    """A key of this process; a single one has it as it is."""
+    key = jax.random.wrap_key_data(here(jax.random.key_data(key)))
+    return key if jax.process_count() == 1 else jax.random.fold_in(key, jax.process_index())
 
 
 def generator(key: Key[Array, ""]) -> np.random.Generator:

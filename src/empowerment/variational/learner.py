@@ -8,12 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key
 
+from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error
 from .representation import Representation, weights
-from .sequence import Actions, Gaussian, Prefix, Sequence
+from .sequence import Actions, Context, Gaussian, Prefix, Sequence
 
 PRICE_RATE = 0.02
 """First step of the price of power, as a share of its first value, for each 100 % of power beyond what is allowed."""
@@ -123,9 +125,13 @@ class Model(eqx.Module):
         log_h = self.source.log_prob(self.source.context(features, batch.start), batch.actions)
         return log_q, log_h, self.psi(features)[batch.start]
 
+    def view(self, frames: Any, rows: Int[Array, "n"]) -> Context:
+        """What the source sees, for each row."""
+        return self.source.context(self.representation(frames), rows)
+
     def choose(self, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
         """One sequence from the source for each row."""
-        return self.source.sample(self.source.context(self.representation(frames), rows), key=key)
+        return self.source.sample(self.view(frames, rows), key=key)
 
 
 class State(NamedTuple):
@@ -157,6 +163,9 @@ class Info(NamedTuple):
     """|β ln q - ln h - ψ| of each window: where agents should go back to."""
 
 
+INFO = Info(*[SHARED] * 5, errors=SPREAD)  # pyright: ignore[reportArgumentType]
+"""What of it is the same on every device."""
+
 Objective = Callable[..., Any]
 """`objective(model, batch, config)` gives the loss and, only looked at, (Info, actions of the windows)."""
 
@@ -181,6 +190,8 @@ class Learner(NamedTuple):
     config: Config
     actions: Actions
     objective: Objective = model_free
+    mesh: Mesh | None = None
+    """Devices that windows are spread over."""
 
     def init(self, sample: Any, *, key: Key[Array, ""]) -> State:
         """`sample`: observations, for their shape and scale."""
@@ -190,14 +201,21 @@ class Learner(NamedTuple):
     def update(self, state: State, batch: Any) -> tuple[State, Info]:
         """One step on the objective."""
         config = self.config
-        gradient_of = jax.value_and_grad(self.objective, has_aux=True)
-        (_, (info, actions)), gradient = gradient_of(state.model, batch, config)
+        gradient_of = on_each(self.mesh, self._gradient, (SHARED, SPREAD), (SHARED, INFO, SPREAD))
+        gradient, info, actions = gradient_of(state.model, batch)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
         decay = config.average
         average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
         return new, info._replace(gradient=jnp.sqrt(sum(jnp.vdot(x, x) for x in jax.tree.leaves(gradient))))
+
+    def _gradient(self, model: Any, batch: Any) -> tuple[Any, Info, Any]:
+        """Gradient and losses over the windows of all devices; errors and actions of this one's windows."""
+        gradient_of = jax.value_and_grad(self.objective, has_aux=True)
+        (_, (info, actions)), gradient = gradient_of(model, batch, self.config)
+        gradient, means = mean_over_devices(self.mesh, (gradient, info[:-1]))
+        return gradient, Info(*means, errors=info.errors), actions
 
     def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
         """Sequences to act with: from the source, but for a share of uniform ones that falls to zero."""
@@ -208,8 +226,13 @@ class Learner(NamedTuple):
         return jax.lax.cond(
             share >= 1,
             lambda: uniform,
-            lambda: jnp.where(mixed, uniform, state.model.choose(frames, rows, key=keys[2])),
+            lambda: jnp.where(mixed, uniform, self._draw(state.model, frames, rows, key=keys[2])),
         )
+
+    def _draw(self, model: Any, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
+        """One sequence from the source for each row; draws belong to all devices together."""
+        view = on_each(self.mesh, lambda m, *x: m.view(*x), (SHARED, SPREAD, SPREAD))
+        return model.source.sample(view(model, frames, rows), key=key)
 
     def _priced(self, model: Any, actions: Any, updates: Int[Array, ""]) -> Any:
         """Dual ascent: power that was used beyond what is allowed makes it dearer, in steps that fall to zero."""

@@ -19,8 +19,9 @@ def refuse_nonsense(run: Any, chunk: Callable[[Any, int], Any], before: Any, aft
         return
     done = int(before.learner.updates)
     first = int(bad[0]) if len(bad) else len(info.bound) - 1
-    # On the host there is no going back; its observations are checked as they come.
-    cause = None if run.experience.on_host else _cause_before(run, chunk, before, first)
+    # On the host there is no going back, and its observations are checked as they come; nor is there with several
+    # processes, which cannot look at the arrays of others.
+    cause = None if run.experience.on_host or jax.process_count() > 1 else _cause_before(run, chunk, before, first)
     cause = cause or _cause(info, first, weights)
     raise ValueError(
         f"{cause} in update {done + first + 1}; nothing after update {done} is kept: "

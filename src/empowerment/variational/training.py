@@ -4,14 +4,15 @@ import contextlib
 import dataclasses
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard, get_args
+from typing import Any, NamedTuple, TypeGuard, cast, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from tqdm import tqdm
 
 from .. import _version
@@ -20,6 +21,18 @@ from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean, rebuild
 from ..worlds.world import World
 from .checkpoint import RunDirectory
+from .devices import (
+    SHARED,
+    all_devices,
+    by_leader,
+    gathered,
+    here,
+    leads,
+    naming_losses,
+    place,
+    shardings,
+    tree_from_leader,
+)
 from .estimator import Estimator
 from .experience import Experience, experience
 from .host import REUSE, Compiled, HostExperience
@@ -62,6 +75,13 @@ class Run(NamedTuple):
     experience: Any
     """Where batches come from: `Experience`, or another with the same methods."""
 
+    @property
+    def placement(self) -> Any:
+        """Where everything carried on is: parameters on every device, agents divided among them."""
+        if self.learner.mesh is None:
+            return None
+        return shardings(self.learner.mesh, Carry(SHARED, self.experience.placement, SHARED))  # pyright: ignore[reportArgumentType]
+
     def init(self, seed: int) -> Carry:
         check_seed(seed)
         keys = jax.random.split(jax.random.key(seed), 4)
@@ -89,7 +109,7 @@ def train(
     trackers: Sequence[Tracker] = (),
     **settings: Any,
 ) -> Estimator:
-    """Learn empowerment by acting in a world; returns the same object as `emp.load`.
+    """Learn empowerment by acting in a world, on all devices; returns the same object as `emp.load`.
 
     `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had not been interrupted,
     but for Gymnasium environments that cannot be put back into a state and are reset. `trackers` are told the metrics
@@ -98,14 +118,16 @@ def train(
     config = checked(world, horizon, settings)
     check_seed(seed)
     with contextlib.ExitStack() as stack:
-        directory = None if out is None else _claimed(out, resume, stack)
-        run = prepare(world, config, seed)
+        directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
+        run = prepare(world, config, seed, all_devices())
         carry, facts = run.init(seed), _facts(world, config, seed)
-        if directory is not None:
-            carry = _open(directory, run, carry, facts)
+        if out is not None:
+            opened = by_leader(lambda: _open(cast(RunDirectory, directory), carry, facts))
+            carry = tree_from_leader(opened or carry)
+        trackers = trackers if leads() else ()
         stack.enter_context(_tracked(trackers, facts))
-        carry = learn(run, carry, directory, progress, trackers)
-    return Estimator(carry.learner.average, config, world)
+        carry = learn(run, place(carry, run.placement), directory, progress and leads(), trackers)
+    return Estimator(here(carry.learner.average), config, world)
 
 
 def check_seed(seed: Any) -> None:
@@ -129,14 +151,18 @@ def usual(world: World) -> dict[str, Any]:
     return {"uniform": 0.0} if world.chances > 1 else {}
 
 
-def prepare(world: World, config: Config, seed: int = 0) -> Run:
+def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None) -> Run:
     """A run of this world; where it acts on the host, the learner's halves are compiled one by one."""
     learner: Learner
     if config.method == "variational":
-        learner, where = Learner(config, actions_of(world)), _experience(world, config)
+        where = _experience(world, config, mesh)
+        learner = Learner(config, actions_of(world), mesh=where.mesh)
+        _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
         from ..model_based.methods import prepare_with_model
 
+        if jax.process_count() > 1:
+            raise ValueError(f"method={config.method!r} learns in one process; leave the others out")
         learner, where = prepare_with_model(world, config, seed)
     return Run(Compiled(learner) if where.on_host else learner, where)
 
@@ -255,12 +281,21 @@ def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
             )
 
 
-def _experience(world: World, config: Config) -> Experience | HostExperience:
+def _refuse_uneven(batch: int, windows: int, mesh: Mesh | None) -> None:
+    """Every device has as many agents as any other."""
+    if mesh is not None and batch % (windows * mesh.size):
+        raise ValueError(
+            f"batch={batch} does not divide evenly among {mesh.size} devices; give a multiple of {windows * mesh.size}"
+        )
+
+
+def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Experience | HostExperience:
     if isinstance(world, HostWorld):
-        return HostExperience(world, config.batch)
+        return HostExperience(world, config.batch, mesh)
     if world.on_host and world.continuous is not None:
-        return HostExperience(Copies(world, -(-config.batch // REUSE), config.restart), config.batch)
-    return experience(world, config.batch, config.windows, config.restart, config.revisit)
+        copies = -(-config.batch // (REUSE * jax.process_count()))
+        return HostExperience(Copies(world, copies, config.restart), config.batch, mesh)
+    return experience(world, config.batch, config.windows, config.restart, config.revisit, mesh)
 
 
 def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
@@ -297,14 +332,18 @@ def _claimed(out: str | Path, resume: bool, stack: contextlib.ExitStack) -> RunD
     """The run directory, ours until the stack is left; refused before any time is spent on learning."""
     directory = RunDirectory(out)
     stack.enter_context(directory.locked())
+    refuse_existing(directory, resume)
+    return directory
+
+
+def refuse_existing(directory: RunDirectory, resume: bool) -> None:
     if directory.exists and not resume:
         raise ValueError(
             f"{str(directory.path)!r} holds a run already; go on with resume (--resume), or choose another out (--out)"
         )
-    return directory
 
 
-def _open(directory: RunDirectory, run: Run, carry: Carry, facts: dict[str, Any]) -> Carry:
+def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry:
     """Begin a run directory, or go on from its newest good checkpoint."""
     if not directory.exists:
         directory.create(facts)
@@ -337,26 +376,36 @@ def learn(
     trackers: Sequence[Tracker] = (),
 ) -> Carry:
     """All updates that are left, in compiled chunks."""
-    chunk = partial(_chunk_on_host, run) if run.experience.on_host else jax.jit(partial(_chunk, run), static_argnums=1)
+    chunk = _chunks(run)
     total, done = run.learner.config.updates, int(carry.learner.updates)
     bar = tqdm(total=total, initial=done, unit="update", disable=not progress, file=sys.stderr)
     with bar:
         while done < total:
             length = min(CHUNK, total - done)
-            after, info = chunk(carry, length)
-            refuse_nonsense(run, chunk, carry, after, info)
+            with naming_losses():
+                after, info = chunk(carry, length)
+                refuse_nonsense(run, chunk, carry, after, info)
+                whole = gathered(run.learner.mesh, after)
             carry, done = after, done + length
             means = {name: float(np.mean(value)) for name, value in info._asdict().items()}
             if isinstance(run.experience, HostExperience):
                 means["dropped"] = float(run.experience.dropped)
             if directory is not None:
                 directory.log({"updates": done, **means})
-                directory.save(done, carry)
+                directory.save(done, whole)
             for tracker in trackers:
                 tracker.log(done, means)
             bar.update(length)
             bar.set_postfix_str(f"bound {means['bound']:.3f} nats, source loss {means['source_loss']:.4f}")
     return carry
+
+
+def _chunks(run: Run) -> Callable[[Carry, int], tuple[Carry, Info]]:
+    """So many updates at once, compiled where the world can be."""
+    if run.experience.on_host:
+        return partial(_chunk_on_host, run)
+    where = None if run.placement is None else (run.placement, shardings(run.learner.mesh, SHARED))
+    return jax.jit(partial(_chunk, run), static_argnums=1, out_shardings=where)
 
 
 def _chunk(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:

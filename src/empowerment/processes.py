@@ -1,0 +1,162 @@
+"""Several processes for one run: started here on one machine, or joined from several."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+HEARTBEAT = 20
+"""Seconds without a sign of life after which a process counts as lost."""
+GRACE = 40
+"""Seconds that the others have to end on their own after one was lost."""
+FAREWELL = 24 * 3600
+"""Seconds that processes that are done wait for those that are not."""
+
+
+@contextlib.contextmanager
+def together(coordinator: str | None, process_id: int | None, process_count: int | None) -> Iterator[None]:
+    """Join the other processes of a run: `coordinator` is HOST:PORT of process 0, or "auto" in a SLURM, Kubernetes,
+    Open MPI or TPU job, where JAX finds the rest out. Without one this process is alone.
+
+    A process that fails leaves at once: the farewell that JAX takes on exit would wait for the others, and they for it.
+    """
+    if coordinator is None:
+        yield
+        return
+    _check(coordinator, process_id, process_count)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what the runtime says when a process is lost is said below
+    try:
+        with _quiet():
+            _initialise(coordinator, process_id, process_count)
+        yield
+    except BaseException as error:
+        said = isinstance(error, (ValueError, OSError, RuntimeError, KeyboardInterrupt))
+        print(f"empowerment: {error}" if said else traceback.format_exc(), file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(2 if said else 1)
+
+
+def _initialise(coordinator: str, process_id: int | None, process_count: int | None) -> None:
+    import jax
+    from jax.experimental import multihost_utils
+
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_enable_preemption_service", False)
+    known: dict[str, Any] = {"coordinator_address": coordinator, "cluster_detection_method": "deactivate"}
+    jax.distributed.initialize(
+        **({} if coordinator == "auto" else known),
+        num_processes=process_count,
+        process_id=process_id,
+        heartbeat_timeout_seconds=HEARTBEAT,
+        shutdown_timeout_seconds=FAREWELL,
+    )
+    # The processes connect now, while none of them is busy: connections that are late are given up.
+    multihost_utils.sync_global_devices("joined")
+
+
+def _check(coordinator: str, process_id: int | None, process_count: int | None) -> None:
+    if coordinator == "auto":
+        return
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"coordinator={coordinator!r} is not HOST:PORT; give the address of process 0, or 'auto'")
+    if process_count is None or process_id is None or not 0 <= process_id < process_count:
+        raise ValueError(
+            f"process_id={process_id} and process_count={process_count} do not number a process; with a coordinator "
+            "give both, and number processes from 0"
+        )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Standard output is for results: what libraries print there is dropped."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def launch(args: list[str], count: int) -> int:
+    """Run a command as `count` processes of this machine, each on its share of the cores; gives the exit status."""
+    if count < 1:
+        raise ValueError(f"processes={count} must be a whole number of 1 or more")
+    address = f"127.0.0.1:{_free_port()}"
+    with contextlib.ExitStack() as stack:
+        logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
+        running = [_start(args, address, i, count, logs[i]) for i in range(count)]
+        try:
+            first = _wait(running)
+        finally:
+            _stop(running)
+        return 0 if first is None else _explain(first, running, logs)
+
+
+def _start(args: list[str], address: str, process: int, count: int, log: IO[str]) -> subprocess.Popen:
+    """The first process speaks to the person; what others say is shown only if they fail."""
+    joining = f"--processes 1 --coordinator {address} --process-id {process} --process-count {count}".split()
+    quiet = {} if process == 0 else {"stdout": subprocess.DEVNULL, "stderr": log}
+    cores = _cores(process, count)
+    return subprocess.Popen(
+        [sys.executable, "-m", "empowerment", *args, *joining],
+        preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
+        **quiet,
+    )
+
+
+def _cores(process: int, count: int) -> list[int]:
+    """This process's share: processes that each use all cores get in each other's way."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return cores[process::count] or cores[process % max(len(cores), 1) :][:1]
+
+
+def _wait(running: list[subprocess.Popen]) -> int | None:
+    """Which process failed first, or None once all are done."""
+    while any(process.poll() is None for process in running):
+        failed = [i for i, process in enumerate(running) if process.poll()]
+        if failed:
+            return failed[0]
+        time.sleep(0.1)
+    return next((i for i, process in enumerate(running) if process.returncode), None)
+
+
+def _stop(running: list[subprocess.Popen]) -> None:
+    """Let the others end on their own, and end those that do not."""
+    end = time.monotonic() + GRACE
+    for process in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(end - time.monotonic(), 0))
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _explain(first: int, running: list[subprocess.Popen], logs: Sequence[IO[str]]) -> int:
+    status = running[first].returncode
+    if status < 0:
+        how = f"was ended by {signal.Signals(-status).name}"
+        say = f"process {first} of {len(running)} {how}, and the others have stopped; go on with --resume"
+        print(f"empowerment: {say}", file=sys.stderr)
+        return 1
+    if first:
+        logs[first].seek(0)
+        sys.stderr.write(logs[first].read())
+    return status
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

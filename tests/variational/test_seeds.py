@@ -1,0 +1,33 @@
+"""Several seeds side by side are what they are alone."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import empowerment as emp
+from empowerment.variational.checkpoint import RunDirectory
+
+TINY = {"updates": 20, "batch": 32, "hidden": 8, "features": 8, "optimiser": "adam", "progress": False}
+
+
+def test_seeds_together_are_seeds_alone(tmp_path, monkeypatch):
+    # For the processes: they begin sooner, and show the same.
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    (tmp_path / "map.txt").write_text("######\n#a...#\n#.#..#\n#....#\n######\n")
+    world = emp.make(tmp_path / "map.txt")
+    together = [seed.landscape().nats for seed in emp.train_seeds(world, 2, [4, 7], tmp_path / "many", **TINY)]
+    alone = emp.train_seeds(world, 2, [7], tmp_path / "one", **TINY)[0].landscape().nats
+    assert np.allclose(together[1], alone, atol=1e-5)
+    assert not np.allclose(together[0], alone, atol=1e-5)
+    one, many = (RunDirectory(tmp_path / path / "seed-7") for path in ("one", "many"))
+    assert one.facts() == many.facts()
+    assert [p.name for p in one.checkpoints()] == [p.name for p in many.checkpoints()] == ["00000020.safetensors"]
+    with pytest.raises(ValueError, match="holds a run already"):
+        emp.train_seeds(world, 2, [8, 7], tmp_path / "many", **TINY)
+
+
+def test_live_environments_are_refused():
+    world = emp.from_gymnasium(gymnasium.make("CartPole-v1"), copies=1)
+    with pytest.raises(ValueError, match=r"call emp\.train once for each seed"):
+        emp.train_seeds(world, 2, [0])
