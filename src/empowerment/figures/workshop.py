@@ -26,19 +26,17 @@ if TYPE_CHECKING:
     from ..variational.estimator import Estimator
 
 FULL: dict[str, dict[str, Any]] = {
-    "box-movable": {"updates": 2000},
-    "box-row": {"updates": 2000},
-    "lava-corridor": {"updates": 6000},
-    "lava-maze": {"updates": 5000},
-    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
+    **{name: {"batch": 1024} for name in ("box-movable", "box-row")},
+    **{name: {"updates": 5000, "batch": 1024} for name in ("lava-corridor", "lava-maze")},
+    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64},
 }
-"""Settings of trainings that differ from the defaults: an update of boxes takes long, lava needs many, and where states
-are vectors it is simulation that costs."""
+"""Settings of trainings that differ from the defaults: where every window has pictures of its own, more updates with
+fewer windows are better, and where states are vectors it is simulation that costs."""
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 400} for name in ("open-room", "cross-room", "two-rooms")},
     **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed", "box-movable", "box-row")},
     "key-door": {"updates": 500},
-    "predator-prey": {"updates": 300, "batch": 512, "features": 64, "restart": 0.5},
+    "predator-prey": {"updates": 300, "batch": 512, "features": 64},
     **{name: {"updates": 300, "batch": 1024} for name in ("lava-corridor", "lava-maze")},
 }
 """Settings of the trainings of a quick run: the figures are recognisable, the numbers are not final."""

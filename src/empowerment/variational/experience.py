@@ -30,6 +30,8 @@ LARGEST_TABLE = 1024
 LARGEST_HOST_TABLE = 2**15
 """Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than their step."""
 
+TABULATED, LARGE = (0.1, 0.6), (0.5, 0.2)
+"""How often agents start anew and go back to errors. In a large world going back would narrow down what is seen."""
 WALKERS, STROLL = 1024, 40
 """Agents and steps of the random play that further starts come from."""
 
@@ -173,7 +175,7 @@ class PicturedTable(TableWorld):
 
 
 def experience(
-    world: World, batch: int, windows: int, restart: float, revisit: float, mesh: Mesh | None = None
+    world: World, batch: int, windows: int, restart: float | None, revisit: float | None, mesh: Mesh | None = None
 ) -> Experience:
     """The experience of `batch` windows an update; small worlds are tabulated first."""
     table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
@@ -183,12 +185,18 @@ def experience(
         small, frames, _ = table
         starts = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
         if small.size <= LARGEST_TABLE:
-            return Experience(small, jnp.asarray(frames), starts, batch, 1, restart, revisit, mesh)
+            return Experience(small, jnp.asarray(frames), starts, batch, 1, *moves(restart, revisit, TABULATED), mesh)
         world = PicturedTable(small, frames)
     if world.on_host and jax.process_count() > 1:
         raise ValueError(f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one process")
     mesh = None if world.on_host else mesh
-    return Experience(world, None, starts, max(batch // windows, 1), windows, restart, revisit, mesh)
+    agents = max(batch // windows, 1)
+    return Experience(world, None, starts, agents, windows, *moves(restart, revisit, LARGE), mesh)
+
+
+def moves(restart: float | None, revisit: float | None, usual: tuple[float, float]) -> tuple[float, float]:
+    """How often agents start anew and go back to errors: as told, or as is usual."""
+    return usual[0] if restart is None else restart, usual[1] if revisit is None else revisit
 
 
 def beginnings(world: World) -> State:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error
-from .representation import Representation, weights
+from .representation import Representation, rectified, weights
 from .sequence import Actions, Context, Gaussian, Prefix, Sequence
 
 PRICE_RATE = 0.02
@@ -44,10 +44,10 @@ class Config:
     """Windows an update."""
     windows: int = 4
     """Windows that an agent plays in a row within an update, in worlds too large to tabulate."""
-    restart: float = 0.1
-    """Probability that an agent starts anew before an update."""
-    revisit: float = 0.6
-    """Probability that an agent goes back to where a window with a large error started."""
+    restart: float | None = None
+    """Probability that an agent starts anew before an update; by default 0.1 in tabulated worlds, 0.5 in larger ones."""
+    revisit: float | None = None
+    """Probability that an agent goes back to where a window with a large error started; by default 0.6, or 0.2."""
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
@@ -60,6 +60,10 @@ class Config:
     """First learning rate; it falls linearly to zero."""
     muon_rate: float = 2e-2
     """First learning rate of the matrices with Muon."""
+    ramp: float = 0.1
+    """Share of the updates over which both rates first rise, since the first gradients are mostly noise."""
+    standardise: bool = True
+    """Whether colours are whitened and the heads' layers standardised, so that no layer falls silent."""
     method: Method = "variational"
     """By acting only (section 3), or with a model (appendix B): importance sampling, or gradients through dynamics."""
     model: ModelKind = "own"
@@ -77,8 +81,10 @@ class Psi(eqx.Module):
 
     layers: tuple[Float[Array, "inputs outputs"], ...]
     biases: tuple[Float[Array, "outputs"], ...]
+    standard: bool = eqx.field(static=True)
 
-    def __init__(self, features: int, hidden: int, *, key: Key[Array, ""]):
+    def __init__(self, features: int, hidden: int, standard: bool = True, *, key: Key[Array, ""]):
+        self.standard = standard
         first, second = jax.random.split(key)
         self.layers = (weights(first, features, hidden), weights(second, hidden, hidden), jnp.zeros((hidden, 1)))
         self.biases = (jnp.zeros(hidden), jnp.zeros(hidden), jnp.zeros(1))
@@ -86,7 +92,7 @@ class Psi(eqx.Module):
     def __call__(self, features: Float[Array, "n features"]) -> Float[Array, "n"]:
         x = features
         for matrix, bias in zip(self.layers[:-1], self.biases[:-1], strict=True):
-            x = jax.nn.relu(x @ matrix + bias[None])
+            x = rectified(x @ matrix + bias[None], self.standard)
         return (x @ self.layers[-1] + self.biases[-1][None])[:, 0]
 
 
@@ -103,10 +109,11 @@ class Model(eqx.Module):
     def __init__(self, config: Config, actions: Actions, sample: Any, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 4)
         sizes = (actions, config.horizon, config.features, config.hidden)
-        self.representation = Representation(sample, config.features, key=keys[0])
-        self.decoder = Sequence(*sizes, 2, config.prefix, key=keys[1])
-        self.source = Sequence(*sizes, 1, config.prefix, key=keys[2])
-        self.psi = Psi(config.features, config.hidden, key=keys[3])
+        standard = config.standardise
+        self.representation = Representation(sample, config.features, standard, key=keys[0])
+        self.decoder = Sequence(*sizes, 2, config.prefix, standard, key=keys[1])
+        self.source = Sequence(*sizes, 1, config.prefix, standard, key=keys[2])
+        self.psi = Psi(config.features, config.hidden, standard, key=keys[3])
         self.price = None if actions.power is None else jnp.asarray(0.5 / (config.beta * actions.scale**2))
 
     def empowerment(self, frames: Any, beta: float) -> Float[Array, "n"]:
@@ -249,9 +256,15 @@ class Learner(NamedTuple):
         falling = config.uniform * (end - updates) / max(end - begin, 1.0)
         return jnp.where(updates < begin, 1.0, jnp.maximum(falling, 0.0))
 
+    def _schedule(self, rate: float) -> optax.Schedule:
+        """A rate that rises to where it would be, and falls linearly to zero."""
+        rising = max(self.config.ramp * self.config.updates, 1.0)
+        falling = optax.linear_schedule(rate, 0.0, self.config.updates)
+        return lambda count: falling(count) * jnp.minimum(1.0, (count + 1) / rising)
+
     def _optimiser(self) -> optax.GradientTransformation:
         config = self.config
-        rate = optax.linear_schedule(config.learning_rate, 0.0, config.updates)
+        rate = self._schedule(config.learning_rate)
         if config.optimiser == "adagrad":
             return optax.adagrad(rate)
         if config.optimiser == "adam":
@@ -259,7 +272,7 @@ class Learner(NamedTuple):
         matrices = optax.chain(
             optax.contrib.scale_by_muon(weight_dimension_numbers=_axes),
             optax.stateless(lambda change, _: jax.tree.map(_widen, change)),
-            optax.scale_by_learning_rate(optax.linear_schedule(config.muon_rate, 0.0, config.updates)),
+            optax.scale_by_learning_rate(self._schedule(config.muon_rate)),
         )
         return optax.multi_transform({"matrix": matrices, "other": optax.adam(rate)}, _kinds)
 

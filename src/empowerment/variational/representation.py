@@ -12,6 +12,9 @@ from jaxtyping import Array, Float, Key, Shaped
 BLOCK = 120_000
 """Pixels that are convolved at once; more fall out of a processor's caches."""
 
+FLOOR = 1e-3
+"""Share of the mean variance that whitening adds to every direction: those that hardly vary are mostly rounding."""
+
 
 def weights(key: Key[Array, ""], *shape: int, gain: float = 2.0) -> Float[Array, "..."]:
     """Normal weights scaled for rectifiers: variance gain / inputs."""
@@ -65,11 +68,12 @@ class Representation(eqx.Module):
     """Convolutional for pixels, dense for vectors; rectified features.
 
     Observations are centred and scaled with constants taken from first experience, and dense layers standardised
-    before they are rectified: both make learning faster (docs/experiments.md).
+    before they are rectified: both make learning faster (docs/experiments.md). With `whiten`, colours are scaled so that
+    every direction varies alike: a small agent is then seen beside much lava.
     """
 
     centre: Float[Array, "..."]
-    scale: Float[Array, ""]
+    scale: Float[Array, ""] | Float[Array, "channels channels"]
     kernels: tuple[Float[Array, "patch filters"], ...]
     biases: tuple[Float[Array, "filters"], ...]
     dense: tuple[Float[Array, "inputs outputs"], ...]
@@ -78,11 +82,13 @@ class Representation(eqx.Module):
     FILTERS = ((4, 1), (3, 2))
     """Size and stride of the paper's two convolutions, of ten filters each."""
 
-    def __init__(self, sample: Shaped[Array, "n *shape"], features: int, *, key: Key[Array, ""]):
+    def __init__(
+        self, sample: Shaped[Array, "n *shape"], features: int, whiten: bool = True, *, key: Key[Array, ""]
+    ):
         """`sample`: a batch of observations, for their shape, centre and scale."""
         x = sample.astype(jnp.float32)
         self.centre = x.mean(0)
-        self.scale = jnp.sqrt(jnp.mean((x - self.centre) ** 2)) + 1e-6
+        self.scale = whitening(x - self.centre) if whiten and x.ndim == 4 else _deviation(x - self.centre) + 1e-6
         keys = iter(jax.random.split(key, 4))
         if x.ndim == 4:
             sides, channels, kernels = tuple(map(padded_side, x.shape[1:3])), x.shape[3], []
@@ -102,10 +108,11 @@ class Representation(eqx.Module):
 
     def __call__(self, observations: Shaped[Array, "n *shape"]) -> Float[Array, "n features"]:
         centre, scale = jax.lax.stop_gradient((self.centre, self.scale))
-        x = (observations.astype(jnp.float32) - centre[None]) / scale
+        x = observations.astype(jnp.float32) - centre[None]
+        x = x @ scale if scale.ndim else x / scale
         x = self._convolved(x) if self.kernels else x
         for matrix, bias in zip(self.dense, self.dense_biases, strict=True):
-            x = jax.nn.relu(standardise(x @ matrix + bias[None]))
+            x = rectified(x @ matrix + bias[None], True)
         return x
 
     def _convolved(self, x: Float[Array, "n rows columns channels"]) -> Float[Array, "n inputs"]:
@@ -133,10 +140,26 @@ def in_blocks(
     return jax.lax.map(again, padded.reshape(blocks, rows, *x.shape[1:])).reshape(blocks * rows, -1)[: len(x)]
 
 
+def whitening(x: Float[Array, "n rows columns channels"]) -> Float[Array, "channels channels"]:
+    """The symmetric matrix that gives centred colours unit variance in every direction in which they vary."""
+    x = x.reshape(-1, x.shape[-1])
+    values, directions = jnp.linalg.eigh(x.T @ x / len(x))
+    return (directions / jnp.sqrt(values + FLOOR * values.mean() + 1e-12)) @ directions.T
+
+
+def _deviation(x: Float[Array, "..."]) -> Float[Array, ""]:
+    return jnp.sqrt(jnp.mean(x**2))
+
+
 def standardise(x: Float[Array, "n width"]) -> Float[Array, "n width"]:
     """Zero mean and unit variance over the features of each observation."""
     x = x - x.mean(-1, keepdims=True)
     return x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+
+
+def rectified(x: Float[Array, "n width"], standard: bool) -> Float[Array, "n width"]:
+    """A layer's output; a standardised one always has some positive numbers, whatever its weights become."""
+    return jax.nn.relu(standardise(x) if standard else x)
 
 
 def padded_side(side: int) -> int:

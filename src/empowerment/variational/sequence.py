@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from ..worlds.world import World
-from .representation import weights
+from .representation import rectified, weights
 
 Prefix = Literal["whole", "previous"]
 
@@ -147,6 +147,8 @@ class Sequence(eqx.Module):
     last_bias: Float[Array, "steps outputs"]
     actions: Actions = eqx.field(static=True)
     prefix: Prefix = eqx.field(static=True)
+    standard: bool = eqx.field(static=True)
+    """Whether the second layer is standardised before it is rectified, so that it cannot fall silent."""
 
     def __init__(
         self,
@@ -156,11 +158,12 @@ class Sequence(eqx.Module):
         hidden: int,
         inputs: int,
         prefix: Prefix = "whole",
+        standard: bool = True,
         *,
         key: Key[Array, ""],
     ):
         keys = jax.random.split(key, inputs + 4)
-        self.actions, self.prefix = actions, prefix
+        self.actions, self.prefix, self.standard = actions, prefix, standard
         self.inputs = tuple(weights(k, features, hidden, gain=2.0 / inputs) for k in keys[4:])
         self.gate = weights(keys[3], features, hidden, gain=1.0) if inputs > 1 else None
         self.embedding = 0.5 * jax.random.normal(keys[0], (horizon, actions.size, hidden))
@@ -184,7 +187,7 @@ class Sequence(eqx.Module):
     def outputs(self, context: Context, prefix: Float[Array, "n hidden"], k: int) -> Float[Array, "n outputs"]:
         """Parameters of step k's distribution."""
         x = jax.nn.relu(context.first + prefix + self.first_bias[k][None])
-        x = jax.nn.relu(x @ self.second + self.second_bias[k][None])
+        x = rectified(x @ self.second + self.second_bias[k][None], self.standard)
         x = x if context.gate is None else x * context.gate
         return x @ self.last[k] + self.last_bias[k][None]
 

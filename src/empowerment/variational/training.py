@@ -25,6 +25,7 @@ from .devices import (
     SHARED,
     all_devices,
     by_leader,
+    from_leader,
     gathered,
     here,
     leads,
@@ -34,7 +35,7 @@ from .devices import (
     tree_from_leader,
 )
 from .estimator import Estimator
-from .experience import Experience, experience
+from .experience import LARGE, Experience, experience, moves
 from .host import REUSE, Compiled, HostExperience
 from .learner import Config, Info, Learner, Method, ModelKind, Optimiser, State
 from .sequence import Actions, Categorical, Gaussian, Prefix, actions_of
@@ -55,6 +56,8 @@ LARGEST = {
     "draws": 2**20,
 }
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
+EARLIER = {"ramp": 0.0, "standardise": False}
+"""What runs did that do not say it: they were begun before there was a choice."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
 MOST_SEEDS = 2**63
@@ -119,6 +122,9 @@ def train(
     check_seed(seed)
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
+        old = by_leader(lambda: directory is not None and _predates(directory))
+        if from_leader(np.asarray(bool(old))):
+            config = checked(world, horizon, EARLIER | settings)
         run = prepare(world, config, seed, all_devices())
         carry, facts = run.init(seed), _facts(world, config, seed)
         if out is not None:
@@ -189,7 +195,7 @@ def load(path: str | Path) -> Estimator:
 def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | None, Config]:
     """World and configuration of a run; its description may come from anywhere, so anything may be wrong with it."""
     try:
-        settings = dict(facts["config"])
+        settings = EARLIER | dict(facts["config"])
         return rebuild(facts["world"]), configure(settings.pop("horizon"), settings)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -250,9 +256,13 @@ def _check(values: dict[str, Any]) -> None:
     for name in ("beta", "learning_rate", "muon_rate"):
         if not _is_number(values[name]) or not 0 < values[name] < float("inf"):
             raise ValueError(f"{name}={values[name]!r} must be a positive number")
-    for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average"):
+    for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average", "ramp"):
+        if values[name] is None and name in ("restart", "revisit"):
+            continue
         if not _is_number(values[name]) or not 0 <= values[name] <= 1:
             raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
+    if not isinstance(values["standardise"], bool):
+        raise ValueError(f"standardise={values['standardise']!r} must be true or false")
     for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
         known = get_args(kind)
         if values[name] not in known:
@@ -294,7 +304,8 @@ def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Exper
         return HostExperience(world, config.batch, mesh)
     if world.on_host and world.continuous is not None:
         copies = -(-config.batch // (REUSE * jax.process_count()))
-        return HostExperience(Copies(world, copies, config.restart), config.batch, mesh)
+        restart, _ = moves(config.restart, None, LARGE)
+        return HostExperience(Copies(world, copies, restart), config.batch, mesh)
     return experience(world, config.batch, config.windows, config.restart, config.revisit, mesh)
 
 
@@ -341,6 +352,12 @@ def refuse_existing(directory: RunDirectory, resume: bool) -> None:
         raise ValueError(
             f"{str(directory.path)!r} holds a run already; go on with resume (--resume), or choose another out (--out)"
         )
+
+
+def _predates(directory: RunDirectory) -> bool:
+    """Whether a run was begun before there were the settings of `EARLIER`."""
+    config = directory.facts().get("config") if directory.exists else None
+    return isinstance(config, dict) and not EARLIER.keys() <= config.keys()
 
 
 def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry:
