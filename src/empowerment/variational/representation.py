@@ -68,8 +68,8 @@ class Representation(eqx.Module):
     """Convolutional for pixels, dense for vectors; rectified features.
 
     Observations are centred and scaled with constants taken from first experience, and dense layers standardised
-    before they are rectified: both make learning faster (docs/experiments.md). With `whiten`, colours are scaled so that
-    every direction varies alike: a small agent is then seen beside much lava.
+    before they are rectified: both make learning faster (docs/experiments.md). With `whiten`, colours are scaled so
+    that every direction varies alike: a small agent is then seen beside much lava.
     """
 
     centre: Float[Array, "..."]
@@ -82,9 +82,7 @@ class Representation(eqx.Module):
     FILTERS = ((4, 1), (3, 2))
     """Size and stride of the paper's two convolutions, of ten filters each."""
 
-    def __init__(
-        self, sample: Shaped[Array, "n *shape"], features: int, whiten: bool = True, *, key: Key[Array, ""]
-    ):
+    def __init__(self, sample: Shaped[Array, "n *shape"], features: int, whiten: bool = True, *, key: Key[Array, ""]):
         """`sample`: a batch of observations, for their shape, centre and scale."""
         x = sample.astype(jnp.float32)
         self.centre = x.mean(0)
