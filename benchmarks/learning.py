@@ -26,7 +26,7 @@ import numpy as np
 import empowerment as emp
 from empowerment.variational import training
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.experience import Experience
+from empowerment.variational.experience import LARGE, Experience
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
 from empowerment.worlds.grid import GridWorld, Map
@@ -37,10 +37,10 @@ BATCHES = (64, 128, 256, 512, 1024, 2048)
 
 def build(world, tabulated=True, horizon=5, **settings):
     config = training.configure(horizon, settings)
-    experience = training._experience(world, config)
-    if not tabulated:
-        agents = config.batch // config.windows
-        experience = Experience(world, None, world.states(), agents, config.windows, config.restart, config.revisit)
+    if tabulated:
+        return training.prepare(world, config)
+    agents = config.batch // config.windows
+    experience = Experience(world, None, world.states(), agents, config.windows, *LARGE)
     return training.Run(Learner(config, Categorical(len(world.actions))), experience)
 
 

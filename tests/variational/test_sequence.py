@@ -6,7 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from empowerment.variational.representation import Representation, convolve_twice, in_blocks, padded_side
+from empowerment.variational.representation import (
+    Representation,
+    convolve_twice,
+    in_blocks,
+    padded_side,
+    rectified,
+    whitening,
+)
 from empowerment.variational.sequence import Categorical, Gaussian, Sequence
 
 HORIZON, ACTIONS = 3, 4
@@ -96,6 +103,27 @@ def test_representations_of_pixels_and_vectors(shape):
     assert (features >= 0).all()
     corners = sample.at[0, ..., -1:, -1:, :].add(50) if len(shape) == 4 else sample.at[0, -1].add(50)
     assert not np.allclose(network(corners)[0], features[0]), "every pixel is seen"
+
+
+def test_whitened_colours_vary_alike_in_every_direction():
+    mix = jnp.array([[60.0, 20.0, 5.0], [0.0, 15.0, 5.0], [0.0, 0.0, 8.0]])
+    colours = jax.random.normal(jax.random.key(0), (50, 8, 8, 3)) @ mix
+    colours = colours - colours.mean((0, 1, 2))
+    white = np.asarray(colours @ whitening(colours)).reshape(-1, 3)
+    assert np.allclose(white.T @ white / len(white), np.eye(3), atol=0.02)
+
+
+def test_whitening_does_not_blow_up_what_never_varies():
+    grey = jax.random.normal(jax.random.key(0), (50, 8, 8, 1)) * jnp.array([10.0, 10.0, 10.0])
+    largest = np.linalg.norm(whitening(grey), 2)
+    assert largest < 5
+    assert np.isfinite(whitening(jnp.zeros((5, 8, 8, 3)))).all()
+
+
+def test_a_standardised_layer_is_never_silent():
+    x = jax.random.normal(jax.random.key(0), (20, 16)) - 10
+    assert (rectified(x, False) == 0).all()
+    assert (rectified(x, True) > 0).any(axis=1).all()
 
 
 def test_images_are_padded_to_what_the_convolutions_cover():

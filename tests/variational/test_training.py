@@ -159,3 +159,25 @@ def test_noisy_worlds_do_without_uniform_sequences_after_the_warm_up(small):
     assert training.usual(slippery) == {"uniform": 0.0}
     assert emp.train(slippery, 1, **{**TINY, "updates": 1}).config.uniform == 0
     assert emp.train(slippery, 1, **{**TINY, "updates": 1}, uniform=0.3).config.uniform == 0.3
+
+
+def test_rates_rise_at_first_and_fall_to_zero():
+    def rates(**settings):
+        schedule = Learner(training.configure(2, {"updates": 100, **settings}), Categorical(5))._schedule(0.5)
+        return np.array([float(schedule(n)) for n in range(101)])
+
+    fallen = 0.5 * (1 - np.arange(101) / 100)
+    assert np.allclose(rates(ramp=0.0), fallen)
+    assert np.allclose(rates(ramp=0.1)[:10], fallen[:10] * np.arange(1, 11) / 10)
+    assert np.allclose(rates(ramp=0.1)[10:], fallen[10:])
+
+
+def test_large_worlds_start_anew_more_often_than_tables():
+    small, large = (
+        training._experience(world, training.configure(2, {}))
+        for world in (emp.make("two-rooms"), emp.make("lava-maze"))
+    )
+    assert (small.restart, small.revisit) == (0.1, 0.6)
+    assert (large.restart, large.revisit) == (0.5, 0.2)
+    told = training._experience(emp.make("lava-maze"), training.configure(2, {"restart": 0.3, "revisit": 0.0}))
+    assert (told.restart, told.revisit) == (0.3, 0.0)

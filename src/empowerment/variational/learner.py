@@ -62,8 +62,9 @@ class Config:
     """First learning rate of the matrices with Muon."""
     ramp: float = 0.1
     """Share of the updates over which both rates first rise, since the first gradients are mostly noise."""
-    standardise: bool = True
-    """Whether colours are whitened and the heads' layers standardised, so that no layer falls silent."""
+    standardise: bool | None = None
+    """Whether colours are whitened and all layers standardised, so that none falls silent; by default in worlds whose
+    pictures are too many to be tabulated."""
     method: Method = "variational"
     """By acting only (section 3), or with a model (appendix B): importance sampling, or gradients through dynamics."""
     model: ModelKind = "own"
@@ -109,7 +110,7 @@ class Model(eqx.Module):
     def __init__(self, config: Config, actions: Actions, sample: Any, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 4)
         sizes = (actions, config.horizon, config.features, config.hidden)
-        standard = config.standardise
+        standard = bool(config.standardise)
         self.representation = Representation(sample, config.features, standard, key=keys[0])
         self.decoder = Sequence(*sizes, 2, config.prefix, standard, key=keys[1])
         self.source = Sequence(*sizes, 1, config.prefix, standard, key=keys[2])

@@ -126,6 +126,7 @@ def train(
         if from_leader(np.asarray(bool(old))):
             config = checked(world, horizon, EARLIER | settings)
         run = prepare(world, config, seed, all_devices())
+        config = run.learner.config
         carry, facts = run.init(seed), _facts(world, config, seed)
         if out is not None:
             opened = by_leader(lambda: _open(cast(RunDirectory, directory), carry, facts))
@@ -162,6 +163,7 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
     learner: Learner
     if config.method == "variational":
         where = _experience(world, config, mesh)
+        config = _settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
         learner = Learner(config, actions_of(world), mesh=where.mesh)
         _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
@@ -169,8 +171,14 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
 
         if jax.process_count() > 1:
             raise ValueError(f"method={config.method!r} learns in one process; leave the others out")
-        learner, where = prepare_with_model(world, config, seed)
+        learner, where = prepare_with_model(world, _settled(config, False), seed)
     return Run(Compiled(learner) if where.on_host else learner, where)
+
+
+def _settled(config: Config, many_pictures: bool) -> Config:
+    """Layers are standardised, unless told otherwise, where pictures are too many to be seen all in every update."""
+    standardise = many_pictures if config.standardise is None else config.standardise
+    return dataclasses.replace(config, standardise=standardise)
 
 
 def load(path: str | Path) -> Estimator:
@@ -261,7 +269,7 @@ def _check(values: dict[str, Any]) -> None:
             continue
         if not _is_number(values[name]) or not 0 <= values[name] <= 1:
             raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
-    if not isinstance(values["standardise"], bool):
+    if not isinstance(values["standardise"], bool | None):
         raise ValueError(f"standardise={values['standardise']!r} must be true or false")
     for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
         known = get_args(kind)
