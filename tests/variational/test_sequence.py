@@ -106,7 +106,7 @@ def test_representations_of_pixels_and_vectors(shape):
 
 
 def test_whitened_colours_vary_alike_in_every_direction():
-    mix = jnp.array([[60.0, 20.0, 5.0], [0.0, 15.0, 5.0], [0.0, 0.0, 8.0]])
+    mix = jnp.array([[60.0, 20.0, 5.0], [0.0, 30.0, 5.0], [0.0, 0.0, 20.0]])
     colours = jax.random.normal(jax.random.key(0), (50, 8, 8, 3)) @ mix
     colours = colours - colours.mean((0, 1, 2))
     white = np.asarray(colours @ whitening(colours)).reshape(-1, 3)
