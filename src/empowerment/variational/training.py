@@ -56,7 +56,7 @@ LARGEST = {
     "draws": 2**20,
 }
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
-EARLIER = {"ramp": 0.0, "standardise": False}
+EARLIER = {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False}
 """What runs did that do not say it: they were begun before there was a choice."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
@@ -124,7 +124,7 @@ def train(
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
         old = by_leader(lambda: directory is not None and _predates(directory))
         if from_leader(np.asarray(bool(old))):
-            config = checked(world, horizon, EARLIER | settings)
+            config = dataclasses.replace(config, **{k: v for k, v in EARLIER.items() if k not in settings})
         run = prepare(world, config, seed, all_devices())
         config = run.learner.config
         carry, facts = run.init(seed), _facts(world, config, seed)
