@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 FULL: dict[str, dict[str, Any]] = {
     **{name: {"batch": 1024} for name in ("box-movable", "box-row")},
-    **{name: {"updates": 5000, "batch": 1024} for name in ("lava-corridor", "lava-maze")},
+    "lava-corridor": {"updates": 5000, "batch": 1024},
+    "lava-maze": {"updates": 8000, "batch": 1024},
     "predator-prey": {"updates": 1500, "batch": 1024, "features": 64},
 }
 """Settings of trainings that differ from the defaults: where every window has pictures of its own, more updates with
