@@ -250,7 +250,7 @@ def size_row(batch, width):
         carry, _ = chunk(carry, length)
         _ = float(carry.learner.updates)
         spent, used = spent + time.perf_counter() - clocks[0], used + time.process_time() - clocks[1]
-        r2 = emp.compare(Estimator(carry.learner.average, config, world).landscape(), truth).r2
+        r2 = emp.compare(Estimator(carry.learner.average, run.learner.config, world).landscape(), truth).r2
         row["curve"].append([done, round(spent, 2), round(used, 2), round(r2, 5)])
         if r2 >= 0.99:
             return row | {"reached": done, "seconds": spent, "processor": used}
