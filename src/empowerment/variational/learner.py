@@ -60,8 +60,8 @@ class Config:
     """First learning rate; it falls linearly to zero."""
     muon_rate: float = 2e-2
     """First learning rate of the matrices with Muon."""
-    ramp: float = 0.1
-    """Share of the updates over which both rates first rise, since the first gradients are mostly noise."""
+    ramp: float | None = None
+    """Share of the updates over which both rates first rise; by default 0.1 if layers are standardised, else none."""
     standardise: bool | None = None
     """Whether colours are whitened and all layers standardised, so that none falls silent; by default in worlds whose
     pictures are too many to be tabulated."""
@@ -259,7 +259,7 @@ class Learner(NamedTuple):
 
     def _schedule(self, rate: float) -> optax.Schedule:
         """A rate that rises to where it would be, and falls linearly to zero."""
-        rising = max(self.config.ramp * self.config.updates, 1.0)
+        rising = max((self.config.ramp or 0.0) * self.config.updates, 1.0)
         falling = optax.linear_schedule(rate, 0.0, self.config.updates)
         return lambda count: falling(count) * jnp.minimum(1.0, (count + 1) / rising)
 

@@ -56,6 +56,8 @@ LARGEST = {
     "draws": 2**20,
 }
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
+RAMP = 0.1
+"""Share of the updates over which learning rates rise, where layers are standardised."""
 EARLIER = {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False}
 """What runs did that do not say it: they were begun before there was a choice."""
 LARGEST_SIZE = 2**22
@@ -176,9 +178,11 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
 
 
 def _settled(config: Config, many_pictures: bool) -> Config:
-    """Layers are standardised, unless told otherwise, where pictures are too many to be seen all in every update."""
+    """What is left open depends on whether pictures are too many for all to be seen in every update: the first
+    gradients are then mostly noise, and layers could fall silent."""
     standardise = many_pictures if config.standardise is None else config.standardise
-    return dataclasses.replace(config, standardise=standardise)
+    ramp = (RAMP if standardise else 0.0) if config.ramp is None else config.ramp
+    return dataclasses.replace(config, standardise=standardise, ramp=ramp)
 
 
 def load(path: str | Path) -> Estimator:
@@ -265,7 +269,7 @@ def _check(values: dict[str, Any]) -> None:
         if not _is_number(values[name]) or not 0 < values[name] < float("inf"):
             raise ValueError(f"{name}={values[name]!r} must be a positive number")
     for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average", "ramp"):
-        if values[name] is None and name in ("restart", "revisit"):
+        if values[name] is None and name in ("restart", "revisit", "ramp"):
             continue
         if not _is_number(values[name]) or not 0 <= values[name] <= 1:
             raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
