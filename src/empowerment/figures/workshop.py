@@ -29,7 +29,7 @@ FULL: dict[str, dict[str, Any]] = {
     **{name: {"batch": 1024} for name in ("box-movable", "box-row")},
     "lava-corridor": {"updates": 5000, "batch": 1024},
     "lava-maze": {"updates": 8000, "batch": 1024},
-    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64},
+    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
 }
 """Settings of trainings that differ from the defaults: where every window has pictures of its own, more updates with
 fewer windows are better, and where states are vectors it is simulation that costs."""
@@ -37,7 +37,7 @@ QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 400} for name in ("open-room", "cross-room", "two-rooms")},
     **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed", "box-movable", "box-row")},
     "key-door": {"updates": 500},
-    "predator-prey": {"updates": 300, "batch": 512, "features": 64},
+    "predator-prey": {"updates": 300, "batch": 512, "features": 64, "restart": 0.5},
     **{name: {"updates": 300, "batch": 1024} for name in ("lava-corridor", "lava-maze")},
 }
 """Settings of the trainings of a quick run: the figures are recognisable, the numbers are not final."""

@@ -191,7 +191,8 @@ def experience(
         raise ValueError(f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one process")
     mesh = None if world.on_host else mesh
     agents = max(batch // windows, 1)
-    return Experience(world, None, starts, agents, windows, *moves(restart, revisit, LARGE), mesh)
+    usual = LARGE if world.continuous is None else TABULATED
+    return Experience(world, None, starts, agents, windows, *moves(restart, revisit, usual), mesh)
 
 
 def moves(restart: float | None, revisit: float | None, usual: tuple[float, float]) -> tuple[float, float]:

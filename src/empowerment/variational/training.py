@@ -35,7 +35,7 @@ from .devices import (
     tree_from_leader,
 )
 from .estimator import Estimator
-from .experience import LARGE, Experience, experience, moves
+from .experience import TABULATED, Experience, experience, moves
 from .host import REUSE, Compiled, HostExperience
 from .learner import Config, Info, Learner, Method, ModelKind, Optimiser, State
 from .sequence import Actions, Categorical, Gaussian, Prefix, actions_of
@@ -316,7 +316,7 @@ def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Exper
         return HostExperience(world, config.batch, mesh)
     if world.on_host and world.continuous is not None:
         copies = -(-config.batch // (REUSE * jax.process_count()))
-        restart, _ = moves(config.restart, None, LARGE)
+        restart, _ = moves(config.restart, None, TABULATED)
         return HostExperience(Copies(world, copies, restart), config.batch, mesh)
     return experience(world, config.batch, config.windows, config.restart, config.revisit, mesh)
 
