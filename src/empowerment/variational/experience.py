@@ -31,7 +31,8 @@ LARGEST_HOST_TABLE = 2**15
 """Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than their step."""
 
 TABULATED, LARGE = (0.1, 0.6), (0.5, 0.2)
-"""How often agents start anew and go back to errors. In a large world going back would narrow down what is seen."""
+"""How often agents start anew and go back to errors. In a world that is large, or changes for good, going back would
+narrow down what is seen."""
 WALKERS, STROLL = 1024, 40
 """Agents and steps of the random play that further starts come from."""
 
@@ -182,10 +183,14 @@ def experience(
     if table is None:
         starts = world.states() if world.continuous is not None else beginnings(world)
     else:
-        small, frames, _ = table
-        starts = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
+        small, frames, own = table
+        living = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
+        # Where keys are taken and doors opened for good, what comes before must be met as often as what comes after.
+        changing = len(own) < len(living)
+        starts = np.concatenate([np.resize(own, len(living)), living]) if changing else living
         if small.size <= LARGEST_TABLE:
-            return Experience(small, jnp.asarray(frames), starts, batch, 1, *moves(restart, revisit, TABULATED), mesh)
+            moving = moves(restart, revisit, LARGE if changing else TABULATED)
+            return Experience(small, jnp.asarray(frames), starts, batch, 1, *moving, mesh)
         world = PicturedTable(small, frames)
     if world.on_host and jax.process_count() > 1:
         raise ValueError(f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one process")
