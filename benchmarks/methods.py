@@ -19,7 +19,8 @@ import numpy as np
 import empowerment as emp
 from empowerment.model_based.linearised import linearised
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.training import _chunk, configure, prepare
+from empowerment.variational.settings import configure
+from empowerment.variational.training import _chunk, prepare
 
 METHODS = {
     "by acting only": {},

@@ -20,8 +20,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, RGBImgObsWrapper
 
 import empowerment as emp
-from empowerment.variational.learner import Config, Learner
+from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
+from empowerment.variational.settings import Config
 
 VIEWS = {
     "cells": lambda env: ImgObsWrapper(FullyObsWrapper(env)),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import empowerment as emp
 from empowerment.cli import parse
 from empowerment.variational.checkpoint import RunDirectory, _digest_of_facts
-from empowerment.variational.learner import Config
-from empowerment.variational.training import _described, configure
+from empowerment.variational.settings import Config, configure
+from empowerment.variational.training import _described
 from empowerment.worlds.grid import GridWorld, Map
 
 RUN = Path(__file__).parent / "variational" / "runs" / "format-2"

@@ -12,8 +12,9 @@ from empowerment.model_based.linearised import linearised
 from empowerment.model_based.reparameterised import Starts, imagine
 from empowerment.variational import training
 from empowerment.variational.checkpoint import flatten
-from empowerment.variational.learner import Config, Model
+from empowerment.variational.learner import Model
 from empowerment.variational.sequence import Gaussian
+from empowerment.variational.settings import Config
 
 MAP = "######\n#...a#\n#.#..#\n######\n"
 TINY = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "optimiser": "adam", "progress": False}

@@ -10,7 +10,7 @@ from empowerment.gaussian import linear_empowerment
 from empowerment.variational.experience import Batch
 from empowerment.variational.learner import PRICE_RATE, Learner, cost
 from empowerment.variational.sequence import Gaussian
-from empowerment.variational.training import configure
+from empowerment.variational.settings import configure
 
 SMALL = {"batch": 512, "features": 32, "hidden": 64}
 

@@ -9,8 +9,9 @@ import pytest
 import empowerment as emp
 from empowerment.variational import training
 from empowerment.variational.checkpoint import RunDirectory, flatten
-from empowerment.variational.learner import Config, Learner
+from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
+from empowerment.variational.settings import Config, usual
 
 SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
 TINY = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "progress": False}
@@ -155,8 +156,8 @@ def test_observations_of_the_wrong_shape_are_refused(small):
 
 def test_noisy_worlds_do_without_uniform_sequences_after_the_warm_up(small):
     slippery = emp.make("two-rooms", slip=0.2)
-    assert training.usual(small) == {}
-    assert training.usual(slippery) == {"uniform": 0.0}
+    assert usual(small) == {}
+    assert usual(slippery) == {"uniform": 0.0}
     assert emp.train(slippery, 1, **{**TINY, "updates": 1}).config.uniform == 0
     assert emp.train(slippery, 1, **{**TINY, "updates": 1}, uniform=0.3).config.uniform == 0.3
 

@@ -92,8 +92,9 @@ def _untrained(world: World, horizon: int) -> "Estimator":
     import jax
 
     from ..variational.estimator import Estimator
-    from ..variational.learner import Config, Model
+    from ..variational.learner import Model
     from ..variational.sequence import Categorical
+    from ..variational.settings import Config
 
     config, frames = Config(horizon=horizon), np.asarray(world.observe(world.states()))
     return Estimator(Model(config, Categorical(len(world.actions)), frames, key=jax.random.key(0)), config, world)

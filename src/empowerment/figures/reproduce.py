@@ -80,7 +80,7 @@ def _seeds(figure: Figure, seeds: int | None, quick: bool) -> int:
 
 def _work(figures: list[Figure], seeds: int | None, quick: bool) -> int:
     """Updates that all trainings together make, those of finished ones included; each figure's own work counts too."""
-    from ..variational.learner import Config
+    from ..variational.settings import Config
 
     runs = {
         run_name(world, seed, quick): training_settings(world, quick).get("updates", Config.updates)

@@ -134,8 +134,8 @@ class Workshop:
 
     def _train_together(self, world: str) -> None:
         """Train the seeds that are not finished, where there are several, so that they need only be read."""
-        from ..variational.learner import Config
         from ..variational.seeds import train_runs
+        from ..variational.settings import Config
 
         settings = training_settings(world, self.quick)
         paths = [self.out / "runs" / run_name(world, seed, self.quick) for seed in range(self.seeds)]

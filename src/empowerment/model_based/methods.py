@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any
 
 from ..variational.experience import LARGEST_TABLE, experience, tabulate
-from ..variational.learner import Config, Learner
+from ..variational.learner import Learner
 from ..variational.sequence import actions_of
+from ..variational.settings import Config
 from ..worlds.world import World
 from .learned import learn_world
 from .reparameterised import Imagined, reparameterised

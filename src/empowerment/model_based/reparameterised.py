@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from ..variational.experience import Batch, Chooser, act
-from ..variational.learner import Config, Info, Model, cost, describe
+from ..variational.learner import Info, Model, cost, describe
 from ..variational.objective import bound, psi_error
+from ..variational.settings import Config
 from ..worlds.world import State, World, leaves
 
 

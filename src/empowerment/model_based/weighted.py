@@ -13,8 +13,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from ..channel import rows_of
 from ..variational.experience import Batch, Chooser, act
-from ..variational.learner import Config, Info, Model, describe
+from ..variational.learner import Info, Model, describe
 from ..variational.objective import psi_error
+from ..variational.settings import Config
 from ..worlds.table import TableWorld
 from .importance import Discrete, importance
 

@@ -11,9 +11,10 @@ import numpy as np
 from ..landscape import Landscape
 from ..worlds.world import State, World, identify, leaves, stack, take
 from .experience import Batch
-from .learner import Config, Model
+from .learner import Model
 from .objective import bound, log_normaliser
 from .sequence import Categorical
+from .settings import Config
 
 BLOCK = 256  # observations encoded together; the last block is padded so that one compilation serves all
 BLOCK_NUMBERS = 2**17

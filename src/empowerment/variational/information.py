@@ -13,7 +13,8 @@ from .host import Compiled
 from .learner import Learner, Model
 from .objective import bound
 from .sequence import Actions, Categorical
-from .training import Run, configure, learn
+from .settings import configure
+from .training import Run, learn
 
 BLOCK = 2**14
 """Inputs sent together where the bound is measured."""

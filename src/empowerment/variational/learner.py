@@ -1,8 +1,7 @@
 """One step of learning, as an `init` / `update` pair of pure functions (algorithm 1)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,66 +14,11 @@ from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error
 from .representation import Representation, rectified, weights
-from .sequence import Actions, Context, Gaussian, Prefix, Sequence
+from .sequence import Actions, Context, Gaussian, Sequence
+from .settings import Config
 
 PRICE_RATE = 0.02
 """First step of the price of power, as a share of its first value, for each 100 % of power beyond what is allowed."""
-Optimiser = Literal["muon", "adam", "adagrad"]
-Method = Literal["variational", "importance", "reparameterised"]
-ModelKind = Literal["own", "learned"]
-
-
-@dataclass(frozen=True)
-class Config:
-    """Everything that settles what is learned, but for the world and the seed."""
-
-    horizon: int = 5
-    """Number of actions in a sequence, K."""
-    beta: float = 1.0
-    """Inverse temperature of the constrained objective."""
-    updates: int = 3000
-    """Number of updates in all."""
-    warm_up: float = 0.2
-    """Share of the updates during which all sequences are drawn uniformly, so that the decoder is right first."""
-    uniform: float = 0.5
-    """Share of sequences still drawn uniformly after the warm-up (0 in worlds with slip); it falls to zero ..."""
-    uniform_until: float = 0.7
-    """... at this share of the updates, so that the source forgets no end state while it settles."""
-    batch: int = 2048
-    """Windows an update."""
-    windows: int = 4
-    """Windows that an agent plays in a row within an update, in worlds too large to tabulate."""
-    restart: float | None = None
-    """Probability that an agent starts anew before an update; by default 0.1, or 0.5 where pictures are many."""
-    revisit: float | None = None
-    """Probability that an agent goes back to where a window with a large error started; by default 0.6, or 0.2."""
-    features: int = 100
-    """Size of the state representation."""
-    hidden: int = 128
-    """Width of the two layers of decoder, source and psi."""
-    prefix: Prefix = "whole"
-    """What a step sees of the sequence before it: the whole prefix, or the previous action (as printed)."""
-    optimiser: Optimiser = "muon"
-    """Muon for matrices and Adam for the rest; or Adam; or Adagrad, as in the paper."""
-    learning_rate: float = 4e-3
-    """First learning rate; it falls linearly to zero."""
-    muon_rate: float = 2e-2
-    """First learning rate of the matrices with Muon."""
-    ramp: float | None = None
-    """Share of the updates over which both rates first rise; by default 0.1 if layers are standardised, else none."""
-    standardise: bool | None = None
-    """Whether colours are whitened and all layers standardised, so that none falls silent; by default in worlds whose
-    pictures are too many to be tabulated."""
-    method: Method = "variational"
-    """By acting only (section 3), or with a model (appendix B): importance sampling, or gradients through dynamics."""
-    model: ModelKind = "own"
-    """Which dynamics gradients go through: the world's own, or those of a network learned from experience."""
-    sequences: int = 1000
-    """Sequences at each state for importance sampling, S."""
-    draws: int = 10
-    """End states of each of them, J."""
-    average: float = 0.0
-    """Decay of the running average of the weights that estimates are made with; 0 for no averaging."""
 
 
 class Psi(eqx.Module):

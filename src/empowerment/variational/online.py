@@ -6,8 +6,9 @@ import jax
 
 from ..worlds.world import World
 from .estimator import Estimator
+from .settings import checked
 from .soundness import refuse_bad_update
-from .training import checked, prepare
+from .training import prepare
 
 
 class Online(Estimator):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard, cast, get_args
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from tqdm import tqdm
 from .. import _version
 from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
-from ..worlds.registry import did_you_mean, rebuild
+from ..worlds.registry import rebuild
 from ..worlds.world import World
 from .checkpoint import RunDirectory
 from .devices import (
@@ -37,29 +37,15 @@ from .devices import (
 from .estimator import Estimator
 from .experience import TABULATED, Experience, experience, moves
 from .host import REUSE, Compiled, HostExperience
-from .learner import Config, Info, Learner, Method, ModelKind, Optimiser, State
-from .sequence import Actions, Categorical, Gaussian, Prefix, actions_of
+from .learner import Info, Learner, State
+from .sequence import Actions, Categorical, Gaussian, actions_of
+from .settings import EARLIER, Config, checked, configure, is_number, settled
 from .soundness import checked_sample, refuse_nonsense
 from .tracking import Tracker
 from .trees import unflatten
 
 CHUNK = 100
 """Updates compiled together; checkpoints and metrics come between chunks."""
-LARGEST = {
-    "horizon": 2**12,
-    "updates": 10**8 - 1,
-    "batch": 2**22,
-    "windows": 2**12,
-    "features": 2**14,
-    "hidden": 2**14,
-    "sequences": 2**20,
-    "draws": 2**20,
-}
-"""Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
-RAMP = 0.1
-"""Share of the updates over which learning rates rise, where layers are standardised."""
-EARLIER = {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False}
-"""What runs did that do not say it: they were begun before there was a choice."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
 MOST_SEEDS = 2**63
@@ -144,28 +130,12 @@ def check_seed(seed: Any) -> None:
         raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
 
 
-def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
-    """The configuration of a run in this world; a ValueError says which setting does not fit."""
-    _refuse_moves(world, settings)
-    config = configure(horizon, usual(world) | settings)
-    _refuse_beta(world, config)
-    return config
-
-
-def usual(world: World) -> dict[str, Any]:
-    """Settings that suit the kind of world better than the general ones.
-
-    Where chance decides, the best source is sparse, and uniform sequences after the warm-up would hold it back.
-    """
-    return {"uniform": 0.0} if world.chances > 1 else {}
-
-
 def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None) -> Run:
     """A run of this world; where it acts on the host, the learner's halves are compiled one by one."""
     learner: Learner
     if config.method == "variational":
         where = _experience(world, config, mesh)
-        config = _settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
+        config = settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
         learner = Learner(config, actions_of(world), mesh=where.mesh)
         _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
@@ -173,16 +143,8 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
 
         if jax.process_count() > 1:
             raise ValueError(f"method={config.method!r} learns in one process; leave the others out")
-        learner, where = prepare_with_model(world, _settled(config, False), seed)
+        learner, where = prepare_with_model(world, settled(config, False), seed)
     return Run(Compiled(learner) if where.on_host else learner, where)
-
-
-def _settled(config: Config, many_pictures: bool) -> Config:
-    """What is left open depends on whether pictures are too many for all to be seen in every update: the first
-    gradients are then mostly noise, and layers could fall silent."""
-    standardise = many_pictures if config.standardise is None else config.standardise
-    ramp = (RAMP if standardise else 0.0) if config.ramp is None else config.ramp
-    return dataclasses.replace(config, standardise=standardise, ramp=ramp)
 
 
 def load(path: str | Path) -> Estimator:
@@ -238,69 +200,13 @@ def _shape(fact: Any) -> tuple[int, ...]:
 def _actions(fact: Any) -> Actions:
     """What a run says of its actions: how many there are, or what kind of vectors."""
     size, power = (fact.get("size"), fact.get("power")) if isinstance(fact, dict) else (fact, None)
-    if not _is_size(size) or not (power is None or (_is_number(power) and 0 < power < float("inf"))):
+    if not _is_size(size) or not (power is None or (is_number(power) and 0 < power < float("inf"))):
         raise ValueError(f"run.json has actions {fact!r}; restore the file")
     return Gaussian(size, power) if isinstance(fact, dict) else Categorical(size)
 
 
 def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST_SIZE
-
-
-def configure(horizon: int, settings: dict[str, Any]) -> Config:
-    """A checked configuration."""
-    fields = {field.name: field for field in dataclasses.fields(Config)}
-    for name in settings:
-        if name not in fields or name == "horizon":
-            raise ValueError(
-                f"setting {name!r} is unknown{did_you_mean(name, fields)}; give one of {', '.join(sorted(fields))}"
-            )
-    values: dict[str, Any] = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
-    _check(values)
-    return Config(**values)
-
-
-def _check(values: dict[str, Any]) -> None:
-    for name, largest in LARGEST.items():
-        value = values[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
-            raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")
-    for name in ("beta", "learning_rate", "muon_rate"):
-        if not _is_number(values[name]) or not 0 < values[name] < float("inf"):
-            raise ValueError(f"{name}={values[name]!r} must be a positive number")
-    for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average", "ramp"):
-        if values[name] is None and name in ("restart", "revisit", "ramp"):
-            continue
-        if not _is_number(values[name]) or not 0 <= values[name] <= 1:
-            raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
-    if not isinstance(values["standardise"], bool | None):
-        raise ValueError(f"standardise={values['standardise']!r} must be true or false")
-    for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
-        known = get_args(kind)
-        if values[name] not in known:
-            raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _refuse_beta(world: World, config: Config) -> None:
-    """Densities grow without limit as a distribution narrows, so that -H(a) must not be rewarded."""
-    if world.continuous is not None and config.beta > 1:
-        raise ValueError(
-            f"beta={config.beta!r} has no optimum in world {world.name!r}, whose actions are continuous; give at most 1"
-        )
-
-
-def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
-    """Settings that move agents do not apply to environments that cannot be put into a state."""
-    for name in ("windows", "restart", "revisit"):
-        if name in settings and isinstance(world, HostWorld):
-            raise ValueError(
-                f"{name}={settings[name]!r} does not apply to environment {world.name!r}, which cannot be put into a "
-                "state; leave it out"
-            )
 
 
 def _refuse_uneven(batch: int, windows: int, mesh: Mesh | None) -> None:

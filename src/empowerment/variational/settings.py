@@ -1,0 +1,162 @@
+"""Everything that can be set in a training: what it means, what it usually is, and what it may be."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ..worlds.learnable import HostWorld
+from ..worlds.registry import did_you_mean
+from ..worlds.world import World
+from .sequence import Prefix
+
+LARGEST = {
+    "horizon": 2**12,
+    "updates": 10**8 - 1,
+    "batch": 2**22,
+    "windows": 2**12,
+    "features": 2**14,
+    "hidden": 2**14,
+    "sequences": 2**20,
+    "draws": 2**20,
+}
+"""Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
+RAMP = 0.1
+"""Share of the updates over which learning rates rise, where layers are standardised."""
+EARLIER = {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False}
+"""What runs did that do not say it: they were begun before there was a choice."""
+Optimiser = Literal["muon", "adam", "adagrad"]
+Method = Literal["variational", "importance", "reparameterised"]
+ModelKind = Literal["own", "learned"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that settles what is learned, but for the world and the seed."""
+
+    horizon: int = 5
+    """Number of actions in a sequence, K."""
+    beta: float = 1.0
+    """Inverse temperature of the constrained objective."""
+    updates: int = 3000
+    """Number of updates in all."""
+    warm_up: float = 0.2
+    """Share of the updates during which all sequences are drawn uniformly, so that the decoder is right first."""
+    uniform: float = 0.5
+    """Share of sequences still drawn uniformly after the warm-up (0 in worlds with slip); it falls to zero ..."""
+    uniform_until: float = 0.7
+    """... at this share of the updates, so that the source forgets no end state while it settles."""
+    batch: int = 2048
+    """Windows an update."""
+    windows: int = 4
+    """Windows that an agent plays in a row within an update, in worlds too large to tabulate."""
+    restart: float | None = None
+    """Probability that an agent starts anew before an update; by default 0.1, or 0.5 where pictures are many."""
+    revisit: float | None = None
+    """Probability that an agent goes back to where a window with a large error started; by default 0.6, or 0.2."""
+    features: int = 100
+    """Size of the state representation."""
+    hidden: int = 128
+    """Width of the two layers of decoder, source and psi."""
+    prefix: Prefix = "whole"
+    """What a step sees of the sequence before it: the whole prefix, or the previous action (as printed)."""
+    optimiser: Optimiser = "muon"
+    """Muon for matrices and Adam for the rest; or Adam; or Adagrad, as in the paper."""
+    learning_rate: float = 4e-3
+    """First learning rate; it falls linearly to zero."""
+    muon_rate: float = 2e-2
+    """First learning rate of the matrices with Muon."""
+    ramp: float | None = None
+    """Share of the updates over which both rates first rise; by default 0.1 if layers are standardised, else none."""
+    standardise: bool | None = None
+    """Whether colours are whitened and all layers standardised, so that none falls silent; by default in worlds whose
+    pictures are too many to be tabulated."""
+    method: Method = "variational"
+    """By acting only (section 3), or with a model (appendix B): importance sampling, or gradients through dynamics."""
+    model: ModelKind = "own"
+    """Which dynamics gradients go through: the world's own, or those of a network learned from experience."""
+    sequences: int = 1000
+    """Sequences at each state for importance sampling, S."""
+    draws: int = 10
+    """End states of each of them, J."""
+    average: float = 0.0
+    """Decay of the running average of the weights that estimates are made with; 0 for no averaging."""
+
+
+def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
+    """The configuration of a run in this world; a ValueError says which setting does not fit."""
+    _refuse_moves(world, settings)
+    config = configure(horizon, usual(world) | settings)
+    _refuse_beta(world, config)
+    return config
+
+
+def usual(world: World) -> dict[str, Any]:
+    """Settings that suit the kind of world better than the general ones.
+
+    Where chance decides, the best source is sparse, and uniform sequences after the warm-up would hold it back.
+    """
+    return {"uniform": 0.0} if world.chances > 1 else {}
+
+
+def settled(config: Config, many_pictures: bool) -> Config:
+    """What is left open depends on whether pictures are too many for all to be seen in every update: the first
+    gradients are then mostly noise, and layers could fall silent."""
+    standardise = many_pictures if config.standardise is None else config.standardise
+    ramp = (RAMP if standardise else 0.0) if config.ramp is None else config.ramp
+    return dataclasses.replace(config, standardise=standardise, ramp=ramp)
+
+
+def configure(horizon: int, settings: dict[str, Any]) -> Config:
+    """A checked configuration."""
+    fields = {field.name: field for field in dataclasses.fields(Config)}
+    for name in settings:
+        if name not in fields or name == "horizon":
+            raise ValueError(
+                f"setting {name!r} is unknown{did_you_mean(name, fields)}; give one of {', '.join(sorted(fields))}"
+            )
+    values: dict[str, Any] = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
+    _check(values)
+    return Config(**values)
+
+
+def _check(values: dict[str, Any]) -> None:
+    for name, largest in LARGEST.items():
+        value = values[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+            raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")
+    for name in ("beta", "learning_rate", "muon_rate"):
+        if not is_number(values[name]) or not 0 < values[name] < float("inf"):
+            raise ValueError(f"{name}={values[name]!r} must be a positive number")
+    for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average", "ramp"):
+        if values[name] is None and name in ("restart", "revisit", "ramp"):
+            continue
+        if not is_number(values[name]) or not 0 <= values[name] <= 1:
+            raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
+    if not isinstance(values["standardise"], bool | None):
+        raise ValueError(f"standardise={values['standardise']!r} must be true or false")
+    for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
+        known = get_args(kind)
+        if values[name] not in known:
+            raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _refuse_beta(world: World, config: Config) -> None:
+    """Densities grow without limit as a distribution narrows, so that -H(a) must not be rewarded."""
+    if world.continuous is not None and config.beta > 1:
+        raise ValueError(
+            f"beta={config.beta!r} has no optimum in world {world.name!r}, whose actions are continuous; give at most 1"
+        )
+
+
+def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
+    """Settings that move agents do not apply to environments that cannot be put into a state."""
+    for name in ("windows", "restart", "revisit"):
+        if name in settings and isinstance(world, HostWorld):
+            raise ValueError(
+                f"{name}={settings[name]!r} does not apply to environment {world.name!r}, which cannot be put into a "
+                "state; leave it out"
+            )
