@@ -26,7 +26,7 @@ import numpy as np
 import empowerment as emp
 from empowerment.variational import training
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.experience import LARGE, Experience
+from empowerment.variational.experience import SPREADING, Experience
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
 from empowerment.worlds.grid import GridWorld, Map
@@ -40,7 +40,7 @@ def build(world, tabulated=True, horizon=5, **settings):
     if tabulated:
         return training.prepare(world, config)
     agents = config.batch // config.windows
-    experience = Experience(world, None, world.states(), agents, config.windows, *LARGE)
+    experience = Experience(world, None, world.states(), agents, config.windows, *SPREADING)
     return training.Run(Learner(config, Categorical(len(world.actions))), experience)
 
 

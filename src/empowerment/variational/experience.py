@@ -30,7 +30,7 @@ LARGEST_TABLE = 1024
 LARGEST_HOST_TABLE = 2**15
 """Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than their step."""
 
-TABULATED, LARGE = (0.1, 0.6), (0.5, 0.2)
+STAYING, SPREADING = (0.1, 0.6), (0.5, 0.2)
 """How often agents start anew and go back to errors. In a world that is large, or changes for good, going back would
 narrow down what is seen."""
 WALKERS, STROLL = 1024, 40
@@ -189,14 +189,14 @@ def experience(
         changing = len(own) < len(living)
         starts = np.concatenate([np.resize(own, len(living)), living]) if changing else living
         if small.size <= LARGEST_TABLE:
-            moving = moves(restart, revisit, LARGE if changing else TABULATED)
+            moving = moves(restart, revisit, SPREADING if changing else STAYING)
             return Experience(small, jnp.asarray(frames), starts, batch, 1, *moving, mesh)
         world = PicturedTable(small, frames)
     if world.on_host and jax.process_count() > 1:
         raise ValueError(f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one process")
     mesh = None if world.on_host else mesh
     agents = max(batch // windows, 1)
-    usual = LARGE if world.continuous is None else TABULATED
+    usual = SPREADING if world.continuous is None else STAYING
     return Experience(world, None, starts, agents, windows, *moves(restart, revisit, usual), mesh)
 
 

@@ -50,7 +50,8 @@ class Config:
     windows: int = 4
     """Windows that an agent plays in a row within an update, in worlds too large to tabulate."""
     restart: float | None = None
-    """Probability that an agent starts anew before an update; by default 0.1, or 0.5 where pictures are many."""
+    """Probability that an agent starts anew before an update; by default 0.1, or 0.5 in worlds of pictures that are too
+    large to tabulate or change for good."""
     revisit: float | None = None
     """Probability that an agent goes back to where a window with a large error started; by default 0.6, or 0.2."""
     features: int = 100

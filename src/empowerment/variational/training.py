@@ -35,7 +35,7 @@ from .devices import (
     tree_from_leader,
 )
 from .estimator import Estimator
-from .experience import TABULATED, Experience, experience, moves
+from .experience import STAYING, Experience, experience, moves
 from .host import REUSE, Compiled, HostExperience
 from .learner import Info, Learner, State
 from .sequence import Actions, Categorical, Gaussian, actions_of
@@ -222,7 +222,7 @@ def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Exper
         return HostExperience(world, config.batch, mesh)
     if world.on_host and world.continuous is not None:
         copies = -(-config.batch // (REUSE * jax.process_count()))
-        restart, _ = moves(config.restart, None, TABULATED)
+        restart, _ = moves(config.restart, None, STAYING)
         return HostExperience(Copies(world, copies, restart), config.batch, mesh)
     return experience(world, config.batch, config.windows, config.restart, config.revisit, mesh)
 
