@@ -1,6 +1,6 @@
 """Stable-Baselines3's PPO on a MiniGrid environment with empowerment as its reward.
 
-    pip install "empowerment[sb3]"
+    pip install ".[sb3]"
     python examples/sb3_minigrid.py --mode replace     # empowerment only
     python examples/sb3_minigrid.py --mode add         # added to the task's reward
     python examples/sb3_minigrid.py --learned          # learned from what the agent sees, instead of exact

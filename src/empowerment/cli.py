@@ -286,7 +286,7 @@ class Check:
 
         estimator = load(self.run_directory)
         learned = estimator.landscape()
-        assert estimator.world is not None  # load refuses a run without one
+        assert estimator.world is not None  # landscape refuses a run without one
         truth = exact(estimator.world, estimator.config.horizon, learned.states, progress=True)
         fit, bound = compare(learned, truth), estimator.bound(states=learned.states, samples=self.samples)
         broken = int((bound.nats - truth.upper > 5 * bound.error + 1e-6).sum())
@@ -377,7 +377,10 @@ class Act:
 
         estimator = load(self.run_or_world)
         world = estimator.world
-        assert world is not None  # load refuses runs whose world only their program knows
+        if world is None:
+            raise ValueError(
+                f"run {self.run_or_world!r} does not know its world, only its program does; use emp.load there"
+            )
         return Setting(world, learned_value(world, estimator), learned_source(world, estimator), **rest)
 
 

@@ -10,6 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import empowerment as emp
+from empowerment.cli import main
 from empowerment.variational import experience, host, training
 from empowerment.worlds.learnable import HostWorld
 
@@ -130,7 +131,7 @@ def test_the_same_key_gives_the_same_windows():
     assert not np.array_equal(one.frames, other.frames)
 
 
-def test_cart_pole_resumes_and_loads(tmp_path, monkeypatch):
+def test_cart_pole_resumes_and_loads(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(training, "CHUNK", 3)
     world = emp.from_gymnasium(gymnasium.make("CartPole-v1"), copies=4)
     told = Told()
@@ -148,6 +149,11 @@ def test_cart_pole_resumes_and_loads(tmp_path, monkeypatch):
         loaded.landscape()
     with pytest.raises(ValueError, match="'CartPole-v1' can be learned on but not enumerated"):
         est.landscape()
+    for command in ("check", "act"):
+        with pytest.raises(SystemExit) as stop:
+            main([command, str(tmp_path / "run")])
+        assert stop.value.code == 2
+        assert "does not know its world" in capsys.readouterr().err
 
     for path in sorted((tmp_path / "run" / "checkpoints").glob("*"))[1:]:
         path.unlink()  # as if it had been interrupted after three updates

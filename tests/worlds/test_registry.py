@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pytest
 
 from empowerment import make, worlds
+from empowerment.worlds.registry import rebuild
 
 
 def test_every_world_is_made_and_observed():
@@ -46,3 +49,12 @@ def test_a_binary_file_is_not_a_map(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="not text"):
         make(path)
+
+
+@pytest.mark.parametrize("name", worlds())
+def test_every_world_is_rebuilt_from_what_a_run_says_of_it(name):
+    world = make(name)
+    again = rebuild(json.loads(json.dumps(world.spec())))
+    assert again is not None
+    assert again.spec() == world.spec()
+    np.testing.assert_array_equal(again.observe(again.start), world.observe(world.start))

@@ -9,14 +9,17 @@ from .. import make
 from ..behaviour import Greedy, Random, exact_value, learned_value, plan, run_episodes
 from ..behaviour.value import Value
 from ..landscape import Landscape, compare
+from ..reach import explore
 from ..worlds.grid import GridState
-from ..worlds.world import World, stack, take
+from ..worlds.world import World, identify, stack, take
 from .boxes import distance, draw_rooms
 from .scenes import scenes
 from .static import FIT_HEADER, fit_row
 from .workshop import Figure, Finding, Statement, Workshop, all_at_least, all_at_most
 
 STARTS, STEPS, GAMMA = 100, 60, 0.95
+FAR = 1000
+"""steps within which an agent comes wherever it can"""
 CLOSE = 0.05
 """nats of exact empowerment within which two ends count as equally good"""
 
@@ -31,12 +34,14 @@ def make_key_door(shop: Workshop) -> dict[str, Finding]:
     shop.draw(
         draw_rooms([before, (_without_key(after[0]), _without_key(after[1]))], list(every)),
         f"Empowerment before and after the agent has the key, K = {shop.figure.horizon}: exact above, learned from "
-        "pixels below. k: key, d: door. Values in nats.",
+        "pixels below. k: key, d: door. Values in nats. With the key in hand and the door shut, no agent has ever been "
+        "in the room on the right.",
     )
+    met = {scene: take(states, _within_reach(world, states)) for scene, states in every.items()}
     rows = [
-        [scene, seed, *fit_row(compare(land, truth))]
-        for scene, truth, lands in zip(every, truths, learned, strict=True)
-        for seed, land in enumerate(lands)
+        [scene, seed, *fit_row(compare(estimator.landscape(states=states), shop.exact(world, states)))]
+        for scene, states in met.items()
+        for seed, estimator in enumerate(estimators)
     ]
     shop.table(["scene", "seed", *FIT_HEADER], rows)
     places = {
@@ -44,6 +49,11 @@ def make_key_door(shop: Workshop) -> dict[str, Finding]:
         "after": Finding(distance(truths[1], "door"), [distance(x, "door") for x in learned[1]]),
     }
     return places | _behaviour(shop, world, estimators)
+
+
+def _within_reach(world: World, states: GridState) -> np.ndarray:
+    """Which of these states an agent that starts in any place of this world can come to."""
+    return np.isin(identify(states), identify(explore(world, world.states(), FAR, keep=True).states))
 
 
 def _without_key(land: Landscape) -> Landscape:

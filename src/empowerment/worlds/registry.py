@@ -20,6 +20,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "grid": {"name": str, "map": list, "slip": (int, float), "bricks": bool},
     "tree": {"depth": int},
     "point-mass": {},
+    "pendulum": {},
     "predator-prey": {"model": type(None)},
 }
 """What the description of a world holds, by kind; never a path, since it may come from anywhere."""
