@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
+import empowerment as emp
 from empowerment import __version__, worlds
-from empowerment.cli import main
+from empowerment.cli import main, show
 
 
 def run(capsys, *args):
@@ -55,6 +56,12 @@ def test_exact_prints_one_json_object(capsys, tmp_path):
         (["exact", "two-rooms", "--horizon", "0"], ["horizon", "0"]),
         (["exact", "two-rooms", "--horizon", "2.5"], ["horizon", "2.5"]),
         (["exact", "two-rooms", "--horizn", "2"], ["--horizn", "--help"]),
+        (["exact", "two-rooms", "--part", "0/2"], ["--out"]),
+        (["exact", "two-rooms", "--part", "0/2", "--processes", "2", "--out", "nowhere"], ["processes=2"]),
+        (["train", "two-rooms", "--out", "nowhere", "--process-id", "1"], ["coordinator"]),
+        (["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--coordinator", "h:1"], ["coordinator"]),
+        (["train", "two-rooms", "--out", "nowhere", "--model", "learned"], ["model='learned'", "reparameterised"]),
+        (["train", "two-rooms", "--out", "nowhere", "--method", "importanse"], ["did you mean 'importance'?"]),
         (["exact"], ["WORLD"]),
         (["exakt", "two-rooms"], ["exakt"]),
     ],
@@ -109,6 +116,21 @@ def test_train_then_check_then_act(capsys, tmp_path):
     result = json.loads(text)
     assert code == 0, "the bound holds, however little was learned"
     assert {"pearson", "r2", "bias", "max_error", "argmax_agrees", "bound_broken"} <= set(result)
+    code, _, err = run(capsys, "check", str(out), "--samples", "1")
+    assert code == 2
+    assert "samples=1" in err
     code, text, _ = run(capsys, "act", str(out), "--steps", "3", "--json")
     assert code == 0
     assert json.loads(text)["steps"] == 3
+
+
+def test_check_leaves_other_objectives_alone(capsys, tmp_path):
+    emp.train(emp.make("tree", depth=2), 2, out=tmp_path / "run", updates=4, batch=8, beta=0.5, progress=False)
+    code, _, err = run(capsys, "check", str(tmp_path / "run"))
+    assert code == 2
+    assert "beta=0.5" in err
+
+
+def test_numbers_that_are_none_are_null(capsys):
+    show({"r2": float("nan"), "nats": [1.0, float("inf")]}, True, "")
+    assert json.loads(capsys.readouterr().out) == {"r2": None, "nats": [1.0, None]}

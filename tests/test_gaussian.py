@@ -6,7 +6,7 @@ from empowerment import make
 from empowerment.gaussian import gaussian_channel, gaussian_gains, water_filling
 
 
-@pytest.mark.parametrize(("gain", "power"), [(4.0, 2.0), (0.5, 1.0), (100.0, 0.3)])
+@pytest.mark.parametrize(("gain", "power"), [(4.0, 2.0), (0.5, 1.0), (100.0, 0.3), (1.0, 1e15)])
 def test_one_direction_is_half_the_logarithm(gain, power):
     nats, spread = water_filling(np.array([gain]), power)
     assert nats == pytest.approx(0.5 * np.log(1 + gain * power), abs=1e-9)

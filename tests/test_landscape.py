@@ -98,6 +98,11 @@ def test_loading_refuses_other_files(tmp_path):
     save_file(arrays, path, metadata={"landscape": json.dumps(header)})
     with pytest.raises(ValueError, match="different lengths"):
         emp.Landscape.load(path)
+    arrays["state.0"] = np.zeros(2, np.int32)
+    for damage in ([], {**header, "fields": 3}, {**header, "world": "x", "horizon": None}):
+        save_file(arrays, path, metadata={"landscape": json.dumps(damage)})
+        with pytest.raises(ValueError, match=r"is damaged|is not a landscape"):
+            emp.Landscape.load(path)
 
 
 def test_loading_refuses_states_outside_the_walls(tmp_path):
@@ -157,3 +162,6 @@ def test_compare_refuses_different_landscapes(line):
         emp.compare(emp.exact(world, 2, np.array([0, 1])), three)
     with pytest.raises(ValueError, match="different states"):
         emp.compare(emp.exact(world, 2, np.array([2, 1, 0])), three)
+    rooms = [emp.exact(emp.make("two-rooms", bricks=bricks), 1) for bricks in (False, True)]
+    with pytest.raises(ValueError, match="different states"):
+        emp.compare(*rooms)

@@ -1,11 +1,14 @@
 """Exact landscapes in parts are the whole, bit for bit."""
 
+import os
+
 import numpy as np
 import pytest
 
 import empowerment as emp
 from empowerment.cli import main
 from empowerment.parts import exact_in_processes, exact_part, join, read_part, save_part
+from empowerment.worlds.grid import GridWorld, Map
 
 
 def same(one, two):
@@ -52,6 +55,28 @@ def test_parts_of_different_landscapes_are_refused(tmp_path):
     one, two = (exact_part(emp.make("two-rooms"), k, None, 0, parts=2) for k in (1, 2))
     with pytest.raises(ValueError, match="join parts of one landscape"):
         join([one, two])
-    assert save_part(one, tmp_path, 0, 2) is None
+    assert save_part(emp.make("two-rooms"), one, tmp_path, 0, 2) is None
     with pytest.raises(ValueError, match="at most 292"):
         exact_part(emp.make("two-rooms"), 1, None, 0, parts=300)
+
+
+def test_parts_of_another_world_in_the_same_directory_are_not_joined(tmp_path):
+    def part(slip, number):
+        world = emp.make("two-rooms", slip=slip)
+        return save_part(world, exact_part(world, 1, None, number, parts=2), tmp_path, number, 2)
+
+    assert part(0.0, 0) is None
+    assert part(0.5, 1) is None
+    assert same(part(0.0, 1), emp.exact(emp.make("two-rooms"), 1))
+
+
+def test_a_process_that_dies_is_one_sentence():
+    with pytest.raises(ChildProcessError, match="ended from outside"):
+        exact_in_processes(Deadly(Map.parse("a.", "deadly")), 1, processes=2)
+
+
+class Deadly(GridWorld):
+    """Ends every process that steps it, as a lack of memory would."""
+
+    def step(self, state, action, chance):
+        os._exit(9)

@@ -303,6 +303,12 @@ def test_a_saved_landscape_has_a_panel_of_its_own(tmp_path):
     assert '"two-rooms"' in text
 
 
+def test_a_run_that_does_not_know_its_world_has_its_curve_only(tmp_path):
+    world = emp.from_transitions([[1, 2], [2, 0], [0, 1]])
+    emp.train(world, 1, out=tmp_path / "ring", updates=4, batch=8, optimiser="adam", progress=False)
+    assert "so that it is not drawn" in build_report(tmp_path).read_text()
+
+
 def test_an_empty_or_missing_directory_is_refused(tmp_path):
     with pytest.raises(ValueError, match="holds no runs"):
         build_report(tmp_path)

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import io
 import json
+import math
 import re
 import sys
 from dataclasses import dataclass, fields
@@ -26,7 +27,16 @@ def say(message: str) -> None:
 
 
 def show(result: dict[str, Any], as_json: bool, text: str) -> None:
-    print(json.dumps(result) if as_json else text)
+    print(json.dumps(_defined(result), allow_nan=False) if as_json else text)
+
+
+def _defined(value: Any) -> Any:
+    """The same with null for numbers that are none, which JSON does not know."""
+    if isinstance(value, dict):
+        return {name: _defined(x) for name, x in value.items()}
+    if isinstance(value, list):
+        return [_defined(x) for x in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def report_impossible(estimator: Any, land: Any) -> int:
@@ -112,13 +122,13 @@ class Exact:
     def _part(self, world: World) -> Landscape | None:
         from .parts import exact_part, read_part, save_part
 
-        if self.out is None or self.processes != 1:
-            raise ValueError(
-                f"part={self.part!r} needs a directory to keep parts in, and a process for each; give --out"
-            )
+        if self.out is None:
+            raise ValueError(f"part={self.part!r} needs a directory to keep parts in; give --out")
+        if self.processes != 1:
+            raise ValueError(f"processes={self.processes} does not go with part={self.part!r}, a process of its own")
         part, parts = read_part(self.part or "")
         land = exact_part(world, self.horizon, None, part, parts=parts)
-        whole = save_part(land, self.out, part, parts)
+        whole = save_part(world, land, self.out, part, parts)
         if whole is None:
             result = {"world": world.name, "horizon": self.horizon, "part": self.part, "states": len(land)}
             show(result, self.json, f"{world.name}: part {self.part} is done; the last part to be done joins them all")
@@ -206,6 +216,8 @@ class Train:
         if self.seeds != 1:
             self._train_seeds()
         elif self.processes != 1:
+            if self.coordinator is not None:
+                raise ValueError("processes are of this machine only, a coordinator is for several; give one of them")
             raise SystemExit(launch(["train", *self._words()], self.processes))
         else:
             with together(self.coordinator, self.process_id, self.process_count):
@@ -285,6 +297,11 @@ class Check:
         from .variational.training import load
 
         estimator = load(self.run_directory)
+        if estimator.config.beta != 1:
+            raise ValueError(
+                f"run {str(self.run_directory)!r} has beta={estimator.config.beta}, and exact empowerment is that of "
+                "beta=1; compare it with emp.capacity(..., beta=)"
+            )
         learned = estimator.landscape()
         assert estimator.world is not None  # landscape refuses a run without one
         truth = exact(estimator.world, estimator.config.horizon, learned.states, progress=True)

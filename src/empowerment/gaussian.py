@@ -36,7 +36,9 @@ def water_filling(gains: np.ndarray, power: float, beta: float = 1.0) -> tuple[f
         root = (np.sqrt(linear**2 + 4 * price * gains * worth) - linear) / (2 * price * np.maximum(gains, 1e-300))
         return np.where(gains > 0, np.maximum(root, 0.0), worth / price)
 
-    low, high = 1e-12, (gains.max() + (worth + 1) * len(gains) / power) * 2
+    # At the lowest price the best direction alone would take all the power.
+    low = (worth + 1) / (power + 1 / max(gains.max(), 1e-300)) / 2
+    high = (gains.max() + (worth + 1) * len(gains) / power) * 2
     for _ in range(200):
         price = np.sqrt(low * high)
         low, high = (price, high) if variances(price).sum() > power else (low, price)

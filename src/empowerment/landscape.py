@@ -127,14 +127,20 @@ class Landscape:
             arrays |= {"walls": self.layout.walls, "positions": self.positions}
             header["marks"] = [list(mark) for mark in self.layout.marks]
         arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
-        partial = Path(f"{os.fspath(path)}.partial")
+        partial = Path(f"{os.fspath(path)}.{os.getpid()}.partial")  # several may write the same
         save_file(arrays, partial, metadata={"landscape": json.dumps(header)})
         partial.replace(path)  # a reader never meets half a file
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Landscape":
         """Read what `save` wrote; a ValueError says what is wrong with any other file."""
-        header, arrays = _read(Path(path))
+        try:
+            return Landscape._from(path, *_read(Path(path)))
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"landscape {str(path)!r} is damaged ({error}); make it anew") from None
+
+    @staticmethod
+    def _from(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Landscape":
         parts = [arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))]
         n = arrays["nats"].size
         whole = [arrays[name].shape == (n,) for name in ("nats", "lower", "upper")]
@@ -232,7 +238,7 @@ def compare(learned: Landscape, exact: Landscape) -> Comparison:
         raise ValueError(f"the landscapes have horizons {learned.horizon} and {exact.horizon}; compare at one horizon")
     if len(learned) != len(exact):
         raise ValueError(f"the landscapes have {len(learned)} and {len(exact)} states; compare over the same states")
-    if not np.array_equal(_keys(learned), _keys(exact)):
+    if _keys(learned).dtype != _keys(exact).dtype or not np.array_equal(_keys(learned), _keys(exact)):
         raise ValueError("the landscapes have different states; make both with the same states=, in the same order")
     truth, error = exact.nats, learned.nats - exact.nats
     spread = truth - truth.mean()

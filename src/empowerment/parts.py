@@ -4,8 +4,11 @@ States are divided into consecutive parts, and parts are joined in order, so tha
 there were. Each part enumerates only what its own states can reach.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -30,8 +33,13 @@ def exact_in_processes(
     states = world.states() if states is None else check_states(world, states)
     work = partial(exact_part, world, horizon, states, tolerance=tolerance)
     parts = min(processes * PARTS_EACH, len(leaves(states)[0]))
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        return join(list(pool.map(partial(work, parts=parts), range(parts))))
+    try:
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            return join(list(pool.map(partial(work, parts=parts), range(parts))))
+    except BrokenProcessPool:
+        raise ChildProcessError(
+            "a process was ended from outside, or could not begin; give fewer processes if memory was short"
+        ) from None
 
 
 def exact_part(
@@ -62,13 +70,15 @@ def join(parts: Sequence[Landscape]) -> Landscape:
     return replace(first, states=stack([part.states for part in parts]), positions=positions, **values)
 
 
-def save_part(land: Landscape, directory: Path, part: int, parts: int) -> Landscape | None:
+def save_part(world: World, land: Landscape, directory: Path, part: int, parts: int) -> Landscape | None:
     """Keep a part in a directory; the whole landscape once all parts are there.
 
-    Of several tasks that finish together each may find all parts; they then join the same files.
+    Parts are named by what they are of, so that those of another map or horizon are never joined. Of several tasks that
+    finish together each may find all parts; they then join the same files.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    paths = [directory / f"part-{i}-of-{parts}.safetensors" for i in range(parts)]
+    whole = hashlib.sha256(json.dumps([world.spec(), land.horizon], sort_keys=True).encode()).hexdigest()[:12]
+    paths = [directory / f"{whole}-{i}-of-{parts}.part" for i in range(parts)]
     land.save(paths[part])
     return join([Landscape.load(path) for path in paths]) if all(path.is_file() for path in paths) else None
 

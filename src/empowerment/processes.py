@@ -28,6 +28,8 @@ def together(coordinator: str | None, process_id: int | None, process_count: int
     A process that fails leaves at once: the farewell that JAX takes on exit would wait for the others, and they for it.
     """
     if coordinator is None:
+        if process_id is not None or process_count is not None:
+            raise ValueError("process_id and process_count number the processes of a coordinator; give one, or neither")
         yield
         return
     _check(coordinator, process_id, process_count)
@@ -37,11 +39,13 @@ def together(coordinator: str | None, process_id: int | None, process_count: int
             _initialise(coordinator, process_id, process_count)
         yield
     except BaseException as error:
-        said = isinstance(error, (ValueError, OSError, RuntimeError, KeyboardInterrupt))
-        print(f"empowerment: {error}" if said else traceback.format_exc(), file=sys.stderr)
+        interrupted = isinstance(error, KeyboardInterrupt)
+        said = isinstance(error, (ValueError, OSError, RuntimeError))
+        words = "interrupted; go on with --resume" if interrupted else error
+        print(f"empowerment: {words}" if said or interrupted else traceback.format_exc(), file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(2 if said else 1)
+        os._exit(130 if interrupted else 2 if said else 1)
 
 
 def _initialise(coordinator: str, process_id: int | None, process_count: int | None) -> None:

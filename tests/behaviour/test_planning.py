@@ -13,6 +13,7 @@ from empowerment.behaviour import (
     run_episodes,
     value_iteration,
 )
+from empowerment.behaviour.named import Setting, make_behaviour
 from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.world import take
 
@@ -145,6 +146,16 @@ def test_worlds_too_large_for_value_iteration_say_so():
 def test_a_discount_must_discount(gamma):
     with pytest.raises(ValueError, match="gamma"):
         plan(chain(), exact_value(chain(), 1), gamma)
+    with pytest.raises(ValueError, match="gamma"):
+        LookAhead(chain(), exact_value(chain(), 1), gamma * 1.5)
+
+
+@pytest.mark.parametrize("name", ["model-free", "q-learning", "look-ahead"])
+def test_what_lists_actions_refuses_forces(name):
+    world = emp.make("point-mass")
+    setting = Setting(world, lambda states: np.zeros(len(states)), lambda states, rng: np.zeros((1, 1)))
+    with pytest.raises(ValueError, match="needs actions that can be listed"):
+        make_behaviour(name, setting)
 
 
 def test_planning_on_the_chain_uses_the_reward():

@@ -76,6 +76,7 @@ def test_inputs_come_and_go():
         (flipped, {"source": 0}, "source=0"),
         (flipped, {"source": 2, "steps": 0}, "steps=0"),
         (flipped, {"source": 2, "updats": 5}, "did you mean 'updates'"),
+        (flipped, {"source": 2, "hidden": 8}, "set decoder"),
         (lambda x, rng: x[:3], {"source": 2}, "give one each"),
         (lambda x, rng: x * np.nan, {"source": 2}, "NaN or infinity"),
     ],

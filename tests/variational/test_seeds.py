@@ -23,6 +23,8 @@ def test_seeds_together_are_seeds_alone(tmp_path, monkeypatch):
     one, many = (RunDirectory(tmp_path / path / "seed-7") for path in ("one", "many"))
     assert one.facts() == many.facts()
     assert [p.name for p in one.checkpoints()] == [p.name for p in many.checkpoints()] == ["00000020.safetensors"]
+    ring = emp.from_transitions([[1, 2], [2, 0], [0, 1]])  # a run cannot hold it
+    assert len(emp.train_seeds(ring, 1, [0], tmp_path / "ring", **TINY)[0].landscape()) == 3
     with pytest.raises(ValueError, match="holds a run already"):
         emp.train_seeds(world, 2, [8, 7], tmp_path / "many", **TINY)
 

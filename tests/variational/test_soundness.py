@@ -71,6 +71,12 @@ def test_nonsense_is_traced_and_the_last_good_state_stands(monkeypatch, tmp_path
     assert np.isfinite(emp.load(tmp_path).landscape().nats).all()
 
 
+def test_nonsense_of_gradients_through_a_model_is_named(monkeypatch):
+    harmed(monkeypatch, 2, poison_loss)
+    with pytest.raises(ValueError, match="decoder_loss became nan"):
+        emp.train(emp.make("point-mass"), 1, method="reparameterised", **TINY)
+
+
 class Murky(TableWorld):
     """Shows NaN at states from `first` on; too large to be tabulated and looked at as a whole."""
 

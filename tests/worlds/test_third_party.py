@@ -90,6 +90,17 @@ def test_chance_outside_of_the_table_is_refused():
         emp.from_gymnasium(gymnasium.make("Taxi-v4", fickle_passenger=True))
 
 
+def test_other_tables_than_gymnasium_s_own():
+    class Walk(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2)
+        P = {s: {a: [(1.0, (s + a) % 3, 0.0, False)] for a in range(2)} for s in range(3)}  # noqa: RUF012
+
+    assert np.allclose(emp.exact(emp.from_gymnasium(Walk()), 1).nats, np.log(2))
+    Walk.P = {s: list(row.values()) for s, row in Walk.P.items()}
+    with pytest.raises(ValueError, match="from_transitions"):
+        emp.from_gymnasium(Walk())
+
+
 def fingerprint(env, over):
     env = env.unwrapped
     held = env.carrying.encode() if env.carrying else None

@@ -77,6 +77,12 @@ def candidates(world: World) -> np.ndarray:
     return (largest * np.concatenate([np.zeros((1, kind.size)), around])).astype(np.float32)
 
 
+def refuse_continuous(world: World, behaviour: str) -> None:
+    """Behaviours that keep a number for each action need actions that can be listed."""
+    if world.continuous is not None:
+        raise ValueError(f"{behaviour} needs actions that can be listed; world {world.name!r} has forces: use greedy")
+
+
 def outcomes(world: World, states: State) -> tuple[State, np.ndarray]:
     """All outcomes of all actions as one flat batch, and their probabilities `float64[n, actions, chances]`.
 

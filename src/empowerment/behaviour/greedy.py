@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..worlds.world import State, World, take
-from .behaviour import Choice, advance, candidates, count, outcomes, pick, restarted
+from .behaviour import Choice, advance, candidates, count, outcomes, pick, refuse_continuous, restarted
 from .value import TIE, Value
 
 
@@ -89,6 +89,7 @@ def learn_averages(
     seed: int = 0,
 ) -> ModelFree:
     """Model-free greedy from random play: `walkers` agents take `steps` steps, each starting anew after `length`."""
+    refuse_continuous(world, "model-free greedy")
     rng, averages = np.random.default_rng(seed), Averages(len(world.actions))
     starts = world.states()
     states = take(starts, rng.integers(count(starts), size=walkers))

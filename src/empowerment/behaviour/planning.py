@@ -9,7 +9,7 @@ import numpy as np
 
 from ..reach import Table, explore
 from ..worlds.world import State, World, identify, take
-from .behaviour import Behaviour, Choice, advance, count, pick, restarted
+from .behaviour import Behaviour, Choice, advance, count, pick, refuse_continuous, restarted
 from .greedy import Greedy
 from .shaping import Reward, empowerment_reward
 from .value import TIE, Value
@@ -100,6 +100,7 @@ def q_learning(
     by default that of staying at the most empowered place for ever, else 0.
     """
     check_gamma(gamma)
+    refuse_continuous(world, "Q-learning")
     rng, starts = np.random.default_rng(seed), world.states()
     if initial is None:
         initial = float(value(starts).max() / (1 - gamma)) if reward is None else 0.0
@@ -139,6 +140,11 @@ class LookAhead:
     """futures for each action; ties and chance make them differ"""
     policy: Behaviour | None = None
     """what is done after the first action; greedy where none is given, which the look-ahead then improves on"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.gamma <= 1:
+            raise ValueError(f"gamma={self.gamma!r} must lie between 0 and 1")
+        refuse_continuous(self.world, "look-ahead")
 
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
         return Choice(pick(self.scores(states, rng), rng))

@@ -23,8 +23,6 @@ WINDOWS = 4
 NOISE = np.array([0.1, 0.1, 0.8], np.float32)
 """Standard deviations added to cosine, sine and speed (rad/s)."""
 FASTEST = 8.0  # rad/s, the environment's own limit
-SETTINGS: dict[str, Any] = {"updates": 1500, "batch": 1024, "features": 64}
-QUICK_SETTINGS: dict[str, Any] = {"updates": 300, "batch": 512, "features": 64}
 
 
 class Swing(gymnasium.Wrapper):
@@ -66,15 +64,8 @@ def landscape(estimator: "Estimator") -> np.ndarray:
 
 
 def make_pendulum(shop: Workshop) -> dict[str, Finding]:
-    from ..variational.training import train
-
-    settings, found = QUICK_SETTINGS if shop.quick else SETTINGS, []
-    for seed in range(shop.seeds):
-        shop.progress.now(f"pendulum: learning, seed {seed}")
-        run = shop.out / "runs" / f"pendulum-{seed}{'-quick' * shop.quick}"
-        world = from_gymnasium(make_swing, copies=COPIES)
-        estimator = train(world, HORIZON, seed, run, resume=True, progress=False, **settings)
-        found.append(landscape(estimator))
+    worlds = (from_gymnasium(make_swing, copies=COPIES) for _ in range(shop.seeds))
+    found = [landscape(shop.train("pendulum", seed, world)) for seed, world in enumerate(worlds)]
     shop.draw(_drawn(found[0]), _CAPTION)
     angles, speeds = grid()
     tops = [np.unravel_index(nats.argmax(), nats.shape) for nats in found]
@@ -112,7 +103,7 @@ def _drawn(nats: np.ndarray) -> Drawing:
 
 PENDULUM = Figure(
     "pendulum",
-    (),
+    ("pendulum",),
     make_pendulum,
     (
         Statement(

@@ -31,6 +31,7 @@ FULL: dict[str, dict[str, Any]] = {
     "lava-corridor": {"updates": 5000, "batch": 1024},
     "lava-maze": {"updates": 8000, "batch": 1024},
     "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
+    "pendulum": {"updates": 1500, "batch": 1024, "features": 64},
 }
 """Settings of trainings that differ from the defaults: where every window has pictures of its own, more updates with
 fewer windows are better, and where states are vectors it is simulation that costs."""
@@ -39,6 +40,7 @@ QUICK: dict[str, dict[str, Any]] = {
     **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed", "box-movable", "box-row")},
     "key-door": {"updates": 500},
     "predator-prey": {"updates": 300, "batch": 512, "features": 64, "restart": 0.5},
+    "pendulum": {"updates": 300, "batch": 512, "features": 64},
     **{name: {"updates": 300, "batch": 1024} for name in ("lava-corridor", "lava-maze")},
 }
 """Settings of the trainings of a quick run: the figures are recognisable, the numbers are not final."""
@@ -130,7 +132,7 @@ class Workshop:
     def trained(self, world: str) -> "list[Estimator]":
         """An estimator for each seed; finished trainings are read, interrupted ones go on, several side by side."""
         self._train_together(world)
-        return [self._train(world, seed) for seed in range(self.seeds)]
+        return [self.train(world, seed, make(world)) for seed in range(self.seeds)]
 
     def _train_together(self, world: str) -> None:
         """Train the seeds that are not finished, where there are several, so that they need only be read."""
@@ -149,15 +151,15 @@ class Workshop:
         for (_, path), spent in zip(left, seconds, strict=True):
             self._note(path.name, spent)
 
-    def _train(self, world: str, seed: int) -> "Estimator":
+    def train(self, name: str, seed: int, world: World) -> "Estimator":
+        """An estimator of a world for one seed, with the settings of this name; in this process."""
         from ..variational.training import train
 
-        name = run_name(world, seed, self.quick)
-        self.progress.now(f"{self.figure.name}: learning {world}, seed {seed}")
-        run = self.out / "runs" / name
-        with self.progress.watching(run), self._timed(name):
-            settings = training_settings(world, self.quick)
-            return train(make(world), self.figure.horizon, seed, run, resume=True, progress=False, **settings)
+        run = self.out / "runs" / run_name(name, seed, self.quick)
+        self.progress.now(f"{self.figure.name}: learning {name}, seed {seed}")
+        with self.progress.watching(run), self._timed(run.name):
+            settings = training_settings(name, self.quick)
+            return train(world, self.figure.horizon, seed, run, resume=True, progress=False, **settings)
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:

@@ -68,7 +68,9 @@ def _runs(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
             notes.append(f"{path.parent.relative_to(directory)}: its run.json describes no training")
             continue
         spec = facts.get("world")
-        world = str(spec.get("name", "world")) if isinstance(spec, dict) else "a world of its own program"
+        world = (
+            str(spec.get("name", spec.get("kind", "world"))) if isinstance(spec, dict) else "a world of its own program"
+        )
         name = str(path.parent.relative_to(directory))
         name = directory.resolve().name if name == "." else name
         runs.append({"run": name, "path": path.parent, "world": world, "facts": facts, "curve": _curve(path.parent)})

@@ -19,6 +19,9 @@ MOST_STATES = 1500
 def run_panels(estimators: list[Any], names: list[str], seeds: list[Any], notes: list[str]) -> list[dict[str, Any]]:
     """A panel for each scene of a world, with all its trainings; sources and plans are the first training's."""
     world, horizon = estimators[0].world, estimators[0].config.horizon
+    if world is None:
+        notes.append(f"{names[0]}: only the program that made it knows its world, so that it is not drawn")
+        return []
     if world.layout is None or np.prod(world.layout.shape) > LARGEST:
         notes.append(f"{world.name}: without a layout of at most {LARGEST} cells it is not drawn")
         return []

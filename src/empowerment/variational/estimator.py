@@ -77,6 +77,8 @@ class Estimator:
         self, world: World | None = None, states: State | None = None, samples: int = 1000, seed: int = 0
     ) -> Bound:
         """The variational bound at each state, from sequences drawn from the source and played in the world."""
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
+            raise ValueError(f"samples={samples!r} must be a whole number of 2 or more, for a standard error")
         world = self._world(world)
         states, rng = world.states() if states is None else states, np.random.default_rng(seed)
         rows = []

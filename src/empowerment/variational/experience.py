@@ -261,7 +261,7 @@ def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""])
     if world.deterministic:
         return jnp.zeros(len(action), jnp.int32)
     levels = jnp.cumsum(world.probabilities(state, action), axis=-1)[:, :-1]
-    return (jax.random.uniform(key, (len(action), 1)) > levels).sum(-1)
+    return (jax.random.uniform(key, (len(action), 1)) >= levels).sum(-1)
 
 
 def _choose(mask: Bool[Array, "n"], yes: State, no: State) -> State:

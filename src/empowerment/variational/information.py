@@ -93,6 +93,10 @@ class Information:
         return self.nats / float(np.log(2))
 
 
+NOT_OF_CHANNELS = ("features", "hidden", "windows", "restart", "revisit", "method", "model", "sequences", "draws")
+"""Settings of `emp.train` that are about states and models of a world."""
+
+
 def maximise_information(
     channel: Channel,
     source: int | Actions,
@@ -112,7 +116,8 @@ def maximise_information(
     are sent one after the other. `decoder` is the width of the networks. `beta` constrains the entropy of the source,
     as in `emp.capacity`; `settings` are those of `emp.train` (`updates`, `batch`, ...).
 
-    The result is measured on `samples` fresh inputs, scaled down where they would exceed the allowed power.
+    The result is measured on `samples` fresh inputs, or a few more; they are scaled down where they would exceed the
+    allowed power.
 
     >>> import numpy as np
     >>> def flip(x, rng):  # a binary symmetric channel
@@ -122,6 +127,9 @@ def maximise_information(
     """
     kind = Categorical(source) if isinstance(source, int) else source
     _check(kind, decoder, steps, samples)
+    strange = [name for name in settings if name in NOT_OF_CHANNELS]
+    if strange:
+        raise ValueError(f"setting {strange[0]!r} means nothing for a channel; leave it out, or set decoder, its width")
     inputs = Inputs(kind, steps)
     config = configure(
         inputs.length,

@@ -229,7 +229,12 @@ def cost(model: Model, actions: Array) -> Any:
 
 def _kinds(model: Model) -> Any:
     """Which optimiser each array gets: Muon is for matrices that mix many inputs into many outputs."""
-    return jax.tree.map(lambda x: "matrix" if x.ndim == 2 and min(x.shape) >= 10 else "other", model)
+
+    def kind(path: Any, x: Array) -> str:
+        name = jax.tree_util.keystr(path)
+        return "matrix" if x.ndim == 2 and min(x.shape) >= 10 and "bias" not in name else "other"
+
+    return jax.tree_util.tree_map_with_path(kind, model)
 
 
 def _axes(change: Any) -> Any:

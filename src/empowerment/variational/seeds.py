@@ -43,7 +43,10 @@ def train_seeds(
         raise ValueError(f"environment {world.name!r} runs in this process only; call emp.train once for each seed")
     paths = [run_of(out, seed) for seed in seeds]
     train_runs(world, horizon, list(zip(seeds, paths, strict=True)), resume, progress, **settings)
-    return [load(path) for path in paths]
+    learned = [load(path) for path in paths]
+    for estimator in learned:
+        estimator.world = world  # also where a run cannot hold it
+    return learned
 
 
 def run_of(out: str | Path, seed: int) -> Path:

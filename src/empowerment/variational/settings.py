@@ -111,12 +111,18 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
     """A checked configuration."""
     fields = {field.name: field for field in dataclasses.fields(Config)}
     for name in settings:
-        if name not in fields or name == "horizon":
+        if name == "horizon":
+            raise ValueError("horizon is no setting; give it after the world")
+        if name not in fields:
             raise ValueError(
                 f"setting {name!r} is unknown{did_you_mean(name, fields)}; give one of {', '.join(sorted(fields))}"
             )
     values: dict[str, Any] = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
     _check(values)
+    if values["model"] != "own" and values["method"] != "reparameterised":
+        raise ValueError(
+            f"model={values['model']!r} is for gradients through it; give method='reparameterised', or leave it out"
+        )
     return Config(**values)
 
 
@@ -138,7 +144,8 @@ def _check(values: dict[str, Any]) -> None:
     for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
         known = get_args(kind)
         if values[name] not in known:
-            raise ValueError(f"{name}={values[name]!r} is unknown; give {' or '.join(map(repr, known))}")
+            hint = did_you_mean(str(values[name]), known)
+            raise ValueError(f"{name}={values[name]!r} is unknown{hint}; give {' or '.join(map(repr, known))}")
 
 
 def is_number(value: Any) -> bool:

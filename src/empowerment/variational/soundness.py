@@ -53,7 +53,8 @@ def _cause_before(run: Any, chunk: Callable[[Any, int], Any], before: Any, first
         return f"weights {weights!r} became NaN or infinity before the loss was taken"
     _, now = jax.random.split(carry.key)
     _, batch = run.experience.collect(carry.agents, partial(run.learner.choose, carry.learner), key=now)
-    return None if np.isfinite(np.asarray(batch.frames)).all() else "an observation was NaN or infinity"
+    frames = getattr(batch, "frames", None)  # gradients through a model begin with states
+    return None if frames is None or np.isfinite(np.asarray(frames)).all() else "an observation was NaN or infinity"
 
 
 def _cause(info: Info, first: int, weights: str | None) -> str:

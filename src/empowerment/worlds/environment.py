@@ -145,7 +145,7 @@ class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             chance = noise
         elif self.world.chances > 1:
             levels = jnp.cumsum(self.world.probabilities(states, actions), axis=-1)
-            chance = jnp.minimum((noise[:, None] > levels).sum(-1), self.world.chances - 1)
+            chance = jnp.minimum((noise[:, None] >= levels).sum(-1), self.world.chances - 1)
         else:
             chance = jnp.zeros_like(actions)
         moved = self.world.step(states, actions, chance)

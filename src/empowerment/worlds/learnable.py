@@ -207,6 +207,8 @@ def _maker(env: gymnasium.Env, name: str) -> Make:
 def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
     """Names of the primitive actions, combinations of choices included; or of the numbers in a vector."""
     if isinstance(space, spaces.Discrete):
+        if space.n > MOST_ACTIONS:
+            raise _too_many(space, name)
         names = [f"action {i}" for i in range(int(space.start), int(space.start + space.n))]
     elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         if np.prod(space.nvec.astype(float)) > MOST_ACTIONS:
@@ -224,8 +226,6 @@ def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
             f"environment {name!r} has actions {space}; wrap it so that they are Discrete, MultiDiscrete or a vector "
             "(gymnasium.wrappers.TransformAction)"
         )
-    if len(names) > MOST_ACTIONS:
-        raise _too_many(space, name)
     return tuple(names)
 
 

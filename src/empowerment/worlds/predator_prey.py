@@ -76,6 +76,10 @@ class PredatorPrey(World):
     def _simulator(self) -> "Simulator":
         return Simulator(self._model)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes, each of which simulates on its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_simulator"}
+
     def step(self, state: Bodies, action: Any, chance: Any) -> Bodies:
         """One primitive action for every state of a batch, on all cores; NaN or too large a force is refused."""
         states = Bodies(*(np.asarray(x) for x in state))

@@ -106,11 +106,22 @@ def _refuse_wrappers(env: gymnasium.Env) -> None:
         env = env.env
 
 
+def _numbered(table: Any) -> bool:
+    """Whether this is a dictionary of 0, 1, 2 and so on."""
+    return isinstance(table, dict) and len(table) > 0 and set(table) == set(range(len(table)))
+
+
 def from_table(env: Any) -> TableWorld:
     """`P[s][a]`, a list of (probability, next state, reward, terminated), as an exact world."""
     if getattr(env, "fickle_passenger", False):
         raise ValueError("fickle_passenger=True is chance that the table P leaves out; make the environment without it")
-    size, actions = len(env.P), len(env.P[0])
+    size = len(env.P)
+    if not _numbered(env.P) or not all(_numbered(row) and len(row) == len(env.P[0]) for row in env.P.values()):
+        raise ValueError(
+            f"environment {name_of(env)!r} has a table P that is not P[s][a] with states and actions from 0 on; "
+            "give the transitions to emp.from_transitions"
+        )
+    actions = len(env.P[0])
     outcomes = [[_merged(env.P[s][a]) for a in range(actions)] for s in range(size)]
     terminal = np.zeros(size, bool)
     ends = [
@@ -126,7 +137,7 @@ def from_table(env: Any) -> TableWorld:
             odds[s, a] = 0
             for c, (next_state, probability) in enumerate(found.items()):
                 successors[s, a, c], odds[s, a, c] = next_state, probability
-    starts = np.flatnonzero(env.initial_state_distrib)
+    starts = np.flatnonzero(getattr(env, "initial_state_distrib", np.ones(size)))
     layout, places = _layout(env, size)
     return TableWorld(
         successors,
