@@ -33,8 +33,8 @@ LARGEST_HOST_TABLE = 2**15
 STAYING, SPREADING = (0.1, 0.6), (0.5, 0.2)
 """How often agents start anew and go back to errors. In a world that is large, or changes for good, going back would
 narrow down what is seen."""
-WALKERS, STROLL = 1024, 40
-"""Agents and steps of the random play that further starts come from."""
+WALKERS, HOST_WALKERS, STROLL = 8192, 1024, 40
+"""Agents, fewer where the world runs on the host, and steps of the random play that further starts come from."""
 
 
 class Batch(NamedTuple):
@@ -209,15 +209,15 @@ def beginnings(world: World) -> State:
     """Where agents start anew: half of them at the world's own starts, half at living states of random play, so that
     moved boxes, laid bricks and advancing lava are met from the first update on."""
     rng, starts = np.random.default_rng(0), world.states()
-    count = len(leaves(starts)[0])
-    states, met = take(starts, rng.integers(count, size=WALKERS)), []
+    count, walkers = len(leaves(starts)[0]), HOST_WALKERS if world.on_host else WALKERS
+    states, met = take(starts, rng.integers(count, size=walkers)), []
     for _ in range(STROLL):
-        action = world.draw_actions((WALKERS,), rng)
+        action = world.draw_actions((walkers,), rng)
         states = world.step(states, action, world.draw_chance(states, action, rng))
         met.append(take(states, ~np.asarray(world.terminal(states))))
     later = stack(met)
     _, distinct = np.unique(identify(later), return_index=True)
-    size = max(count, WALKERS)
+    size = max(count, walkers)
     return stack([take(starts, np.arange(size) % count), take(later, rng.choice(distinct, size))])
 
 
