@@ -19,7 +19,7 @@ import numpy as np
 from minigrid.wrappers import ImgObsWrapper, RGBImgObsWrapper
 
 import empowerment as emp
-from empowerment.channel import explore
+from empowerment.reach import closure
 
 HEADER = (
     "| seed | states | Pearson | R² | bias (nats) | largest error (nats) | minutes |\n|---|---|---|---|---|---|---|"
@@ -39,7 +39,7 @@ def main() -> None:
     env = ImgObsWrapper(RGBImgObsWrapper(gymnasium.make(args.env), tile_size=args.tile))
     env.reset(seed=0)
     world = emp.from_gymnasium(env)
-    everything = explore(world, world.states(), 1000, keep=True).states
+    everything = closure(world, world.states(), 10**6).states
     scenes = {"places": world.states(), "all": everything[~np.asarray(world.terminal(everything))]}
     exact = {name: emp.exact(world, args.horizon, states) for name, states in scenes.items()}
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """States within reach of some starts, numbered as they are found, and where every action leads from them."""
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -38,11 +39,17 @@ class Table:
         return self.size == len(self.successors)
 
 
-def explore(world: World, starts: State, horizon: int, *, keep: bool = False) -> Table:
+def closure(world: World, starts: State, most: int) -> Table:
+    """Every state that can ever be reached from the starts; a table that is not closed where there are more than `most`
+    of them."""
+    return explore(world, starts, sys.maxsize, keep=True, most=most)
+
+
+def explore(world: World, starts: State, horizon: int, *, keep: bool = False, most: int | None = None) -> Table:
     """Number all states at most `horizon` steps away from the starts, level by level, with their successors.
 
-    States are told apart as whole states. Outcomes of probability zero are left out. A ValueError says how many
-    states there are where they exceed `LARGEST_TABLE` bytes.
+    States are told apart as whole states. Outcomes of probability zero are left out. Beyond `most` states no more are
+    looked for. A ValueError says how many states there are where they exceed `LARGEST_TABLE` bytes.
     """
     if world.continuous is not None:
         raise ValueError(
@@ -68,7 +75,7 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False) ->
                     f"world {world.name!r} is too large to enumerate: {numbers.count:,} states found after "
                     f"{depth + 1} of {horizon} steps; give fewer states=, a smaller horizon, or learn it with emp.train"
                 )
-        if numbers.count == before:
+        if numbers.count == before or (most is not None and numbers.count > most):
             break
         frontier = stack(level)
         if keep:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..reach import Table, explore
+from ..reach import Table, closure
 from ..worlds.world import State, World, identify, take
 from .behaviour import Behaviour, Choice, advance, count, pick, refuse_continuous, restarted
 from .greedy import Greedy
@@ -169,18 +169,13 @@ def check_gamma(gamma: float) -> None:
 
 
 def _closure(world: World, starts: State) -> Table:
-    """Every state that can ever be reached. Depth grows slowly, so that a large world is soon given up."""
-    depth = 1
-    while True:
-        table = explore(world, starts, depth, keep=True)
-        if table.size > LARGEST_PLAN:
-            raise ValueError(
-                f"world {world.name!r} has too many states for value iteration, {table.size:,} after {depth} steps; "
-                "use q_learning or LookAhead, or give fewer starts"
-            )
-        if table.closed:
-            return table
-        depth += 1 + depth // 4
+    table = closure(world, starts, LARGEST_PLAN)
+    if table.size > LARGEST_PLAN:
+        raise ValueError(
+            f"world {world.name!r} has too many states for value iteration, more than {LARGEST_PLAN:,}; "
+            "use q_learning or LookAhead, or give fewer starts"
+        )
+    return table
 
 
 def _rewards(world: World, graph: Table, reward: Reward) -> np.ndarray:

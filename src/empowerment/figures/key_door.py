@@ -9,7 +9,7 @@ from .. import make
 from ..behaviour import Greedy, Random, exact_value, learned_value, plan, run_episodes
 from ..behaviour.value import Value
 from ..landscape import Landscape, compare
-from ..reach import explore
+from ..reach import closure
 from ..worlds.grid import GridState
 from ..worlds.world import World, identify, stack, take
 from .boxes import distance, draw_rooms
@@ -18,8 +18,8 @@ from .static import FIT_HEADER, fit_row
 from .workshop import Figure, Finding, Statement, Workshop, all_at_least, all_at_most
 
 STARTS, STEPS, GAMMA = 100, 60, 0.95
-FAR = 1000
-"""steps within which an agent comes wherever it can"""
+MOST = 10**6
+"""states among which those that can be come to are looked for"""
 CLOSE = 0.05
 """nats of exact empowerment within which two ends count as equally good"""
 
@@ -53,7 +53,7 @@ def make_key_door(shop: Workshop) -> dict[str, Finding]:
 
 def _within_reach(world: World, states: GridState) -> np.ndarray:
     """Which of these states an agent that starts in any place of this world can come to."""
-    return np.isin(identify(states), identify(explore(world, world.states(), FAR, keep=True).states))
+    return np.isin(identify(states), identify(closure(world, world.states(), MOST).states))
 
 
 def _without_key(land: Landscape) -> Landscape:

@@ -19,7 +19,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from ..channel import explore
+from ..reach import closure
 from ..worlds.table import TableWorld
 from ..worlds.world import State, World, identify, leaves, stack, take
 from .devices import SHARED, SPREAD, constrain, gather_rows, on_each
@@ -223,16 +223,12 @@ def beginnings(world: World) -> State:
 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
     """The world as a table, its frames and its own starts; None if more than `limit` states are within reach."""
-    starts, horizon = world.states(), 1
+    starts = world.states()
     if world.continuous is not None or len(leaves(starts)[0]) > limit:
         return None
-    while True:
-        table = explore(world, starts, horizon, keep=True)
-        if table.size > limit:
-            return None
-        if table.closed:
-            break
-        horizon *= 2
+    table = closure(world, starts, limit)
+    if table.size > limit:
+        return None
     odds = np.ones(table.successors.shape) if table.odds is None else table.odds
     ends = np.asarray(world.terminal(table.states))
     small = TableWorld(table.successors, odds, world.name, world.actions, terminals=ends)
