@@ -177,3 +177,11 @@ def test_too_large_to_enumerate(monkeypatch):
     monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 1000)
     with pytest.raises(ValueError, match=r"too large to enumerate: \d+ different sequences.*smaller horizon"):
         emp.exact(emp.make("two-rooms", slip=0.1), 4)
+
+
+def test_every_state_within_reach():
+    world = emp.make("key-door")
+    table = reach.closure(world, world.states(), 200)
+    assert table.closed
+    assert table.size == reach.explore(world, world.states(), 200).size == 145
+    assert not reach.closure(world, world.states(), 100).closed
