@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..behaviour.episode import Episode
-from ..worlds.grid import COLOURS
-from ..worlds.world import State, World, take
+from ..worlds.scene import scene
+from ..worlds.world import World, take
 
 WIDTH = 2.6  # inches of one panel
 SMALLEST_CELL = 16  # pixels of a cell in a video
@@ -42,7 +42,7 @@ def filmstrip(world: World, episode: Episode, every: int | None = None, panels: 
 
 
 def _aspect(world: World, episode: Episode) -> float:
-    rows, columns, _ = _scene(world, take(episode.states, 0)).shape
+    rows, columns, _ = scene(world, take(episode.states, 0)).shape
     return rows / columns
 
 
@@ -64,7 +64,7 @@ def _times(steps: int, every: int | None, panels: int) -> list[int]:
 
 
 def _panel(ax: Axes, world: World, episode: Episode, time: int) -> None:
-    ax.imshow(_scene(world, take(episode.states, time)), interpolation="nearest")
+    ax.imshow(scene(world, take(episode.states, time)), interpolation="nearest")
     if episode.path is not None and _on_the_plane(world, episode):
         so_far = episode.path[: time + 1]
         ax.plot(so_far[:, 1], so_far[:, 0], color="black", linewidth=1.2, alpha=0.7)
@@ -101,7 +101,7 @@ def video(world: World, episode: Episode, path: str | Path, fps: int = 5) -> Non
     """Write what the agent saw as an mp4 file, each cell a square of pixels; the last picture stays for a second."""
     import imageio.v2 as imageio
 
-    frames = [_enlarged(_scene(world, take(episode.states, t))) for t in range(episode.steps + 1)]
+    frames = [_enlarged(scene(world, take(episode.states, t))) for t in range(episode.steps + 1)]
     with imageio.get_writer(path, fps=fps, macro_block_size=2, codec="libx264") as writer:
         for frame in frames + frames[-1:] * fps:
             writer.append_data(frame)  # pyright: ignore[reportAttributeAccessIssue]
@@ -116,27 +116,9 @@ def _enlarged(scene: np.ndarray) -> np.ndarray:
     return scene.repeat(cell, axis=0).repeat(cell, axis=1)
 
 
-def _scene(world: World, state: State) -> np.ndarray:
-    """`uint8[rows, columns, 3]`: the world's own picture, or the observation where it is one, else the agent on its
-    plane or a grey row."""
-    own = world.picture(state)
-    if own is not None:
-        return own
-    observation = np.asarray(world.observe(state))
-    if observation.ndim == 3:
-        return observation
-    if world.layout is None:
-        grey = (255 * (1 - np.clip(observation, 0, 1))).astype(np.uint8)
-        return np.repeat(grey[None, :, None], 3, axis=-1)
-    scene = np.where(world.layout.walls[..., None], COLOURS["wall"], COLOURS["floor"]).astype(np.uint8)
-    row, column = world.locate(state)
-    scene[row, column] = COLOURS["agent"]
-    return scene
-
-
 def _on_the_plane(world: World, episode: Episode) -> bool:
     """Whether pictures have one pixel for each cell of the layout, so that a path can be drawn on them."""
-    return world.layout is not None and _scene(world, take(episode.states, 0)).shape[:2] == world.layout.shape
+    return world.layout is not None and scene(world, take(episode.states, 0)).shape[:2] == world.layout.shape
 
 
 def save_episode(world: World, episode: Episode, directory: Path, every: int | None = None) -> None:

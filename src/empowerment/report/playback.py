@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..behaviour.episode import Episode
-from ..worlds.grid import COLOURS
+from ..worlds.scene import scene
 from ..worlds.world import World, take
 from .packing import pack
 
 FORMAT = "empowerment playback 1"
-MOST_PIXELS = 64 * 64
+LONGEST_SIDE = 64
 MOST_STEPS = 5000
 
 
@@ -56,23 +56,10 @@ def _finite(value: float) -> float | None:
 
 
 def _pictures(world: World, episode: Episode) -> np.ndarray:
-    """`uint8[steps + 1, rows, columns, 3]`: the world's own pictures, or what was seen if that is a small picture, or
-    the agent on its plane."""
-    own = world.picture(take(episode.states, 0))
-    if own is not None:
-        coarse = -(-max(own.shape[:2]) // 64)
-        times = range(episode.steps + 1)
-        return np.stack([np.asarray(world.picture(take(episode.states, t)))[::coarse, ::coarse] for t in times])
-    seen = np.asarray(world.observe(episode.states))
-    if seen.ndim == 4 and seen.shape[1] * seen.shape[2] <= MOST_PIXELS and seen.dtype == np.uint8:
-        return seen
-    if world.layout is None or episode.path is None:
-        grey = 255 * (1 - np.clip(seen.reshape(len(seen), 1, -1), 0, 1))
-        return np.repeat(grey[..., :MOST_PIXELS, None].astype(np.uint8), 3, axis=-1)
-    floor = np.where(world.layout.walls[..., None], COLOURS["wall"], COLOURS["floor"]).astype(np.uint8)
-    pictures = np.repeat(floor[None], len(seen), axis=0)
-    pictures[np.arange(len(seen)), episode.path[:, 0], episode.path[:, 1]] = COLOURS["agent"]
-    return pictures
+    """`uint8[steps + 1, rows, columns, 3]`: the scenes, with every second pixel or so left out where they are large."""
+    scenes = np.stack([scene(world, take(episode.states, t)) for t in range(episode.steps + 1)])
+    coarse = -(-max(scenes.shape[1:3]) // LONGEST_SIDE)
+    return scenes[:, ::coarse, ::coarse]
 
 
 def _frames(pictures: np.ndarray) -> tuple[list[str], list[str]]:
@@ -92,7 +79,7 @@ def check_playback(found: Any) -> dict[str, Any]:
         raise ValueError(f"it is not of the format {FORMAT!r}")
     steps, actions = len(found.get("chosen", ())), found.get("actions")
     rows, columns = found["shape"]
-    if not (1 <= rows * columns <= MOST_PIXELS and 1 <= steps <= MOST_STEPS and isinstance(actions, list)):
+    if not (1 <= rows * columns <= LONGEST_SIDE**2 and 1 <= steps <= MOST_STEPS and isinstance(actions, list)):
         raise ValueError("its pictures, steps or actions are missing or too many")
     width = 1 if len(found["palette"]) <= 64 else 2
     whole = [

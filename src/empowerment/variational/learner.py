@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
-from .objective import bound, decoder_loss, source_error
+from .objective import bound, decoder_loss, source_error, source_loss
 from .representation import Representation, rectified, weights
 from .sequence import Actions, Context, Gaussian, Sequence
 from .settings import Config
@@ -133,7 +133,7 @@ def model_free(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[I
 def describe(model: Model, log_q: Any, log_h: Any, psi: Any, errors: Any, config: Config) -> Info:
     """What is looked at, from the terms of a batch."""
     value, mean = bound(log_q, log_h, config.beta).mean(), psi.mean() / config.beta + model.refund()
-    return Info(decoder_loss(log_q), jnp.mean(errors**2), value, mean, jnp.zeros(()), jnp.abs(errors))
+    return Info(decoder_loss(log_q), source_loss(errors), value, mean, jnp.zeros(()), jnp.abs(errors))
 
 
 class Learner(NamedTuple):

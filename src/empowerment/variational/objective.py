@@ -19,11 +19,9 @@ def source_error(
     return beta * jax.lax.stop_gradient(log_q) - log_h - psi
 
 
-def source_loss(
-    log_q: Float[Array, "n"], log_h: Float[Array, "n"], psi: Float[Array, "n"], beta: float
-) -> Float[Array, ""]:
-    """L(h, ψ) = E[(β ln q(a|s, s') - ln h(a|s) - ψ(s))²], eq. LossHPsi."""
-    return jnp.mean(source_error(log_q, log_h, psi, beta) ** 2)
+def source_loss(errors: Float[Array, "n"]) -> Float[Array, ""]:
+    """L(h, ψ) = E[(β ln q(a|s, s') - ln h(a|s) - ψ(s))²], eq. LossHPsi, of each window's error."""
+    return jnp.mean(errors**2)
 
 
 def psi_error(psi: Float[Array, "n"], values: Float[Array, "n"], beta: float) -> Float[Array, "n"]:

@@ -9,9 +9,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from .registry import make
+from .scene import scene
 from .world import World, leaves, take
 
 CELL = 16  # pixels of a rendered cell
+LARGE = 200  # pixels of a picture that is no map of cells
 FAR = 1e6  # bound of numbers that have none of their own; spaces without bounds cannot be sampled evenly
 
 
@@ -51,17 +53,10 @@ def _allowed(space: Any) -> str:
     return f"{space.shape[0]} finite numbers between {space.low[0]:g} and {space.high[0]:g}, for each copy"
 
 
-def _picture(observation: np.ndarray) -> np.ndarray:
-    """An observation at a viewable size: each cell a square; a vector as a row of grey squares."""
-    if observation.ndim == 1:
-        grey = (255 * np.clip(1 - observation, 0, 1)).astype(np.uint8)
-        observation = np.repeat(grey[None, :, None], 3, axis=-1)
-    return observation.repeat(CELL, axis=0).repeat(CELL, axis=1)
-
-
 def _drawn(world: World, state: Any) -> np.ndarray:
-    own = world.picture(state)
-    return _picture(np.asarray(world.observe(state))) if own is None else own
+    """A picture at a viewable size: each cell a square."""
+    picture = scene(world, state)
+    return picture if max(picture.shape[:2]) >= LARGE else picture.repeat(CELL, axis=0).repeat(CELL, axis=1)
 
 
 def _start(world: World, options: dict[str, Any] | None, rng: np.random.Generator, count: int) -> Any:
