@@ -37,8 +37,9 @@ def bounded_capacity(noise: float, inputs: int = 101, outputs: int = 2001) -> fl
     return float(emp.capacity(rows, tolerance=1e-4).nats)
 
 
-def learned(world: World, horizon: int, beta: float, seed: int, updates: int) -> np.ndarray:
-    return emp.train(world, horizon, seed, beta=beta, updates=updates, progress=False).landscape().nats
+def learned(world: World, horizon: int, beta: float, seed: int, options: argparse.Namespace) -> np.ndarray:
+    size = {"updates": options.updates, "batch": options.batch}
+    return emp.train(world, horizon, seed, beta=beta, progress=False, **size).landscape().nats
 
 
 def main() -> None:
@@ -46,21 +47,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--batch", type=int, default=512)
     options = parser.parse_args()
     rows = []
     for case, seed in itertools.product(CASES, range(options.seeds)):
         world = emp.make("point-mass", noise=case["noise"], dimensions=case["dimensions"])
         truth = linear_empowerment(*world.matrices(), case["horizon"], 1.0, case["beta"])
-        nats = learned(world, case["horizon"], case["beta"], seed, options.updates)
+        nats = learned(world, case["horizon"], case["beta"], seed, options)
         rows.append({**case, "bound": "power", "seed": seed, **_fit(nats, truth)})
         print(rows[-1], flush=True)
     for noise, seed in itertools.product((0.1, 0.3, 1.0), range(options.seeds)):
-        nats = learned(emp.make("point-mass", noise=noise, power=None), 1, 1.0, seed, options.updates)
+        nats = learned(emp.make("point-mass", noise=noise, power=None), 1, 1.0, seed, options)
         rows.append({"noise": noise, "horizon": 1, "bound": "±1", "seed": seed, **_fit(nats, bounded_capacity(noise))})
         print(rows[-1], flush=True)
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps({**provenance(), "updates": options.updates, "rows": rows}, indent=1))
+        size = {"updates": options.updates, "batch": options.batch}
+        options.out.write_text(json.dumps({**provenance(), **size, "rows": rows}, indent=1))
 
 
 def _fit(nats: np.ndarray, truth: float) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """A continuous world that is not ours: Gymnasium's pendulum, most empowered upright and slow.
 
 Compared with the pendulum of Jung, Polani and Stone (2011), *Empowerment for continuous agent-environment systems*,
-arXiv:1201.6583. Noise is in the sensors: noise in the torque would be stretched by the dynamics as much as the torque
-itself is, and every state would be equally empowered.
+arXiv:1201.6583. Noise comes at the end of a window, as a kick. Noise before that, in the torque or in sensors that show
+the start, would be stretched by the dynamics as much as what the torque does, or more.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,20 +17,23 @@ from .workshop import Figure, Finding, Statement, Workshop, all_at_least, all_at
 if TYPE_CHECKING:
     from ..variational.estimator import Estimator
 
-HORIZON, REPEAT, COPIES = 4, 4, 64
+HORIZON, REPEAT, COPIES = 4, 2, 64
 WINDOWS = 4
 """Windows in an episode, after which it is cut off, so that few begin in the steady swing that all end in."""
-NOISE = np.array([0.1, 0.1, 0.8], np.float32)
-"""Standard deviations added to cosine, sine and speed (rad/s)."""
+KICK = np.array([0.1, 0.5])
+"""Standard deviations added to angle (rad) and speed (rad/s) at the end of every window."""
 FASTEST = 8.0  # rad/s, the environment's own limit
 
 
 class Swing(gymnasium.Wrapper):
-    """The pendulum starts anywhere, each torque lasts `REPEAT` steps, and sensors are noisy."""
+    """The pendulum starts anywhere, each torque lasts `REPEAT` steps, and every `HORIZON` torques it is kicked."""
+
+    torques = 0
+    """Torques since the episode began."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        seen, info = self.env.reset(seed=seed, options={"x_init": np.pi, "y_init": FASTEST})
-        return self._blurred(seen), info
+        self.torques = 0
+        return self.env.reset(seed=seed, options={"x_init": np.pi, "y_init": FASTEST})
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         total, seen, terminated, truncated, info = 0.0, None, False, False, {}
@@ -39,12 +42,15 @@ class Swing(gymnasium.Wrapper):
             total += float(reward)
             if terminated or truncated:
                 break
-        return self._blurred(seen), total, terminated, truncated, info
+        self.torques += 1
+        return self._kicked() if self.torques % HORIZON == 0 else seen, total, terminated, truncated, info
 
-    def _blurred(self, seen: Any) -> np.ndarray:
-        noise = NOISE * self.np_random.standard_normal(3, np.float32)
-        space: Any = self.observation_space
-        return np.clip(seen + noise, space.low, space.high)
+    def _kicked(self) -> np.ndarray:
+        """What is seen after the kick."""
+        pendulum: Any = self.env.unwrapped
+        angle, speed = pendulum.state + KICK * self.np_random.standard_normal(2)
+        pendulum.state = np.array([angle, np.clip(speed, -FASTEST, FASTEST)])
+        return np.array([np.cos(angle), np.sin(angle), pendulum.state[1]], np.float32)
 
 
 def make_swing() -> gymnasium.Env:
@@ -86,7 +92,7 @@ def make_pendulum(shop: Workshop) -> dict[str, Finding]:
 
 _CAPTION = (
     f"Learned empowerment of Gymnasium's Pendulum-v1 over its state, K = {HORIZON} torques of {REPEAT * 0.05:g} s each "
-    "and noise in the sensors; upright is 0."
+    f"and a kick of {KICK[0]:g} rad and {KICK[1]:g} rad/s after them; upright is 0."
 )
 
 
