@@ -13,6 +13,13 @@ def test_one_direction_is_half_the_logarithm(gain, power):
     assert spread == pytest.approx(power)
 
 
+def test_without_gain_nothing_is_sent():
+    assert water_filling(np.zeros(3), 2.0)[0] == 0
+    nats, spread = water_filling(np.zeros(2), 2.0, beta=0.5)
+    assert spread == pytest.approx([1.0, 1.0])
+    assert nats == pytest.approx(np.log(2 * np.pi * np.e))
+
+
 def test_water_filling_by_hand():
     """Gains 4, 1 and 1/10 with power 2: the level is 1.625, and the third direction stays dry."""
     nats, spread = water_filling(np.array([4.0, 1.0, 0.1]), 2.0)

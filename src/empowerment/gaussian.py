@@ -33,12 +33,15 @@ def water_filling(gains: np.ndarray, power: float, beta: float = 1.0) -> tuple[f
     def variances(price: float) -> np.ndarray:
         # worth / v + g / (1 + g v) = price, a quadratic in v
         linear = price - gains * (worth + 1)
-        root = (np.sqrt(linear**2 + 4 * price * gains * worth) - linear) / (2 * price * np.maximum(gains, 1e-300))
+        root = (np.sqrt(linear**2 + 4 * price * gains * worth) - linear) / (2 * price * np.where(gains > 0, gains, 1.0))
         return np.where(gains > 0, np.maximum(root, 0.0), worth / price)
 
+    best = gains.max()
+    if best == 0 and not worth:
+        return 0.0, np.zeros_like(gains)
     # At the lowest price the best direction alone would take all the power.
-    low = (worth + 1) / (power + 1 / max(gains.max(), 1e-300)) / 2
-    high = (gains.max() + (worth + 1) * len(gains) / power) * 2
+    low = (worth / power if best == 0 else (worth + 1) / (power + 1 / best)) / 2
+    high = (best + (worth + 1) * len(gains) / power) * 2
     for _ in range(200):
         price = np.sqrt(low * high)
         low, high = (price, high) if variances(price).sum() > power else (low, price)
