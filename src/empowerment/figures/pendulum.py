@@ -117,8 +117,8 @@ def make_pendulum(shop: Workshop) -> dict[str, Finding]:
 
 _CAPTION = (
     "Empowerment of Gymnasium's Pendulum-v1 over its state, by linearised dynamics and learned, "
-    f"K = {HORIZON} torques of {REPEAT * 0.05:g} s each and a kick of {KICK[0]:g} rad and {KICK[1]:g} rad/s after them; "
-    "upright is 0."
+    f"K = {HORIZON} torques of {REPEAT * 0.05:g} s each, with a kick of {KICK[0]:g} rad and {KICK[1]:g} rad/s after "
+    "them; upright is 0."
 )
 
 
