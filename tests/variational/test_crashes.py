@@ -162,9 +162,14 @@ def command(*args):
     quick = "import jax; jax.config.update('jax_disable_most_optimizations', True)"
     short = "from empowerment.variational import training; training.CHUNK = 2"
     code = f"{quick}; {short}; from empowerment.cli import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *args], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    # What runs in the background ignores Ctrl-C, and so would its children.
+    heard = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *args], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 def test_a_second_process_is_refused_and_an_interrupt_leaves_a_usable_run(tmp_path):
@@ -177,12 +182,12 @@ def test_a_second_process_is_refused_and_an_interrupt_leaves_a_usable_run(tmp_pa
             assert first.poll() is None, first.communicate()[1]
             time.sleep(0.05)
         second = command(*args, "--resume")
-        _, sentence = second.communicate()
+        _, sentence = second.communicate(timeout=300)
         assert second.returncode == 2
         assert f"is being written by process {first.pid}" in sentence
         assert "Traceback" not in sentence
         first.send_signal(signal.SIGINT)
-        _, sentence = first.communicate()
+        _, sentence = first.communicate(timeout=300)
     finally:
         first.kill()
     assert first.returncode == 130
