@@ -263,7 +263,7 @@ def main():
 
         world, *numbers = sys.argv[2:]
         *work, process, count, port = map(int, numbers)
-        with together(f"127.0.0.1:{port}" if count > 1 else None, process, count):
+        with together(*((f"127.0.0.1:{port}", process, count) if count > 1 else (None, None, None))):
             worker(world, *work)
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -23,7 +23,7 @@ TRAIN = """
 import sys, json
 from empowerment.processes import together
 world, out, address, process, count, settings = sys.argv[1:]
-with together(address or None, int(process), int(count)):
+with together(address or None, *((int(process), int(count)) if address else (None, None))):
     import gymnasium, empowerment as emp
     from empowerment.variational import training
     settings = json.loads(settings)
