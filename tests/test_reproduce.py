@@ -3,12 +3,13 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure as Drawing
 
 from empowerment.cli import main
+from empowerment.figures import pendulum, workshop
 from empowerment.figures import reproduce as module
-from empowerment.figures import workshop
 from empowerment.figures.reproduce import FIGURES, reproduce
 from empowerment.figures.workshop import Figure, Finding, Statement, all_at_least, provenance
 
@@ -152,3 +153,13 @@ def test_what_gave_the_numbers_is_noted():
     assert found["versions"]["numpy"]
     assert found["commit"]
     assert found["machine"]["processor"]
+
+
+def test_the_linearised_pendulum_is_gymnasium_s():
+    env, torques = pendulum.make_swing(), np.array([0.5, -1.0, 0.2])
+    env.reset(seed=0)
+    env.unwrapped.state = np.array([0.4, -1.5])
+    for torque in torques:
+        seen = env.step(np.array([2 * torque], np.float32))[0]
+    angle, speed = pendulum._swung(np.array([0.4]), np.array([-1.5]), torques)[0]
+    np.testing.assert_allclose(seen, [np.cos(angle), np.sin(angle), speed], atol=1e-5)

@@ -306,7 +306,7 @@ class Check:
         assert estimator.world is not None  # landscape refuses a run without one
         truth = exact(estimator.world, estimator.config.horizon, learned.states, progress=True)
         fit, bound = compare(learned, truth), estimator.bound(states=learned.states, samples=self.samples)
-        broken = int((bound.nats - truth.upper > 5 * bound.error + 1e-6).sum())
+        broken = int(bound.breaks(truth.upper).sum())
         result = {
             "run": str(self.run_directory),
             "states": len(learned),

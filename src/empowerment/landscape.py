@@ -238,7 +238,8 @@ def compare(learned: Landscape, exact: Landscape) -> Comparison:
         raise ValueError(f"the landscapes have horizons {learned.horizon} and {exact.horizon}; compare at one horizon")
     if len(learned) != len(exact):
         raise ValueError(f"the landscapes have {len(learned)} and {len(exact)} states; compare over the same states")
-    if _keys(learned).dtype != _keys(exact).dtype or not np.array_equal(_keys(learned), _keys(exact)):
+    ours, theirs = identify(learned.states), identify(exact.states)
+    if ours.dtype != theirs.dtype or not np.array_equal(ours, theirs):
         raise ValueError("the landscapes have different states; make both with the same states=, in the same order")
     truth, error = exact.nats, learned.nats - exact.nats
     spread = truth - truth.mean()
@@ -254,7 +255,3 @@ def compare(learned: Landscape, exact: Landscape) -> Comparison:
         argmax_agrees=bool(truth[learned.nats.argmax()] >= truth.max() - 0.01),
         constant=constant,
     )
-
-
-def _keys(landscape: Landscape) -> np.ndarray:
-    return identify(landscape.states)

@@ -103,7 +103,7 @@ def make_pendulum(shop: Workshop) -> dict[str, Finding]:
     slow = np.abs(speeds) < 1.5
     gains = [float(nats[slow][:, upright].mean() - nats[slow][:, hanging].mean()) for nats in found]
     rows = [
-        [seed, float(angles[a]), float(speeds[s]), float(nats.max()), below, float(gain), fit]
+        [seed, float(angles[a]), float(speeds[s]), float(nats.max()), below, gain, fit]
         for seed, ((s, a), nats, below, gain, fit) in enumerate(zip(tops, found, short, gains, fits, strict=True))
     ]
     header = ["highest_angle_rad", "highest_speed_rad_s", "highest_nats", "upright_at_rest_below_it_nats"]

@@ -30,6 +30,10 @@ class Bound(NamedTuple):
     error: np.ndarray
     """Standard error."""
 
+    def breaks(self, upper: np.ndarray) -> np.ndarray:
+        """Where it lies above the truth by more than five standard errors, which no bound does."""
+        return self.nats - upper > 5 * self.error + 1e-6
+
 
 class Estimator:
     """Learned empowerment. `emp.train` and `emp.load` return it."""

@@ -119,10 +119,6 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
             )
     values: dict[str, Any] = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
     _check(values)
-    if values["model"] != "own" and values["method"] != "reparameterised":
-        raise ValueError(
-            f"model={values['model']!r} is for gradients through it; give method='reparameterised', or leave it out"
-        )
     return Config(**values)
 
 
@@ -146,6 +142,10 @@ def _check(values: dict[str, Any]) -> None:
         if values[name] not in known:
             hint = did_you_mean(str(values[name]), known)
             raise ValueError(f"{name}={values[name]!r} is unknown{hint}; give {' or '.join(map(repr, known))}")
+    if values["model"] != "own" and values["method"] != "reparameterised":
+        raise ValueError(
+            f"model={values['model']!r} is for gradients through it; give method='reparameterised', or leave it out"
+        )
 
 
 def is_number(value: Any) -> bool:
