@@ -135,12 +135,12 @@ def test_images_are_padded_to_what_the_convolutions_cover():
         assert (first - 3) % 2 == 0
 
 
-@pytest.mark.parametrize("power", [None, 2.0])
-def test_densities_of_vectors_integrate_to_one(power):
-    family = Gaussian(1, power)
+@pytest.mark.parametrize(("power", "components"), [(None, 1), (2.0, 1), (None, 3)])
+def test_densities_of_vectors_integrate_to_one(power, components):
+    family = Gaussian(1, power, components)
     edges = np.linspace(-1, 1, 40_001) if power is None else np.linspace(-30, 30, 40_001)
     points = jnp.asarray((edges[1:] + edges[:-1]) / 2, jnp.float32)[:, None]
-    outputs = jnp.array([[0.4, -0.7]]).repeat(len(points), axis=0)
+    outputs = jnp.linspace(0.4, -0.7, family.outputs)[None].repeat(len(points), axis=0)
     density = np.exp(np.asarray(family.log_prob(outputs, points), np.float64))
     assert (density * np.diff(edges)).sum() == pytest.approx(1, abs=1e-3)
 
@@ -164,6 +164,25 @@ def test_vectors_are_drawn_with_their_density(power):
     log_std = np.log(normal.std(0))
     assert np.allclose(log_std, [-7 * np.tanh(0.5 / 7), np.tanh(0.4)], atol=0.03)
     assert np.allclose(family.mode(outputs)[0], np.median(drawn, axis=0), atol=0.05)
+
+
+def test_components_lie_side_by_side_and_are_drawn_by_weight():
+    """Three components of narrow spread: numbers come from -2/3, 0 and 2/3, as often as the weights say."""
+    family, n = Gaussian(1, components=3), 20_000
+    outputs = jnp.array([[0.0, 0.0, 0.0, -9.0, -9.0, -9.0, 0.0, np.log(2.0), 0.0]]).repeat(n, axis=0)
+    drawn = np.asarray(family.sample(outputs, jax.random.key(0)))
+    nearest = np.abs(drawn - np.array([-2 / 3, 0, 2 / 3])).argmin(-1)
+    assert np.abs(drawn[:, 0] - np.array([-2 / 3, 0, 2 / 3])[nearest]).max() < 0.01
+    assert np.allclose(np.bincount(nearest) / n, [0.25, 0.5, 0.25], atol=0.02)
+    assert float(family.mode(outputs)[0, 0]) == pytest.approx(0, abs=1e-6)
+    with pytest.raises(ValueError, match="components"):
+        Gaussian(1, 2.0, 3)
+
+
+def test_components_are_nearly_even_at_first():
+    points = jnp.linspace(-0.98, 0.98, 50)[:, None]
+    density = np.exp(np.asarray(Gaussian(1, components=8).log_prob(jnp.zeros((50, 24)), points)))
+    assert np.allclose(density, 0.5, atol=0.15)
 
 
 def test_vectors_stay_within_their_bounds():

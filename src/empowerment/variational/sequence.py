@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ..worlds.world import World
@@ -57,15 +58,23 @@ class Gaussian:
     """A vector of `size` numbers, by means and logarithms of standard deviations (appendix D).
 
     Without `power` the normal numbers are squashed by tanh into -1..1, and the density has the change of variables;
-    with it they are left as they are, and their mean square is priced (`Learner`).
+    with it they are left as they are, and their mean square is priced (`Learner`). Where numbers are bounded, the best
+    source sends only a few different ones: each number can be drawn from one of several `components`, which first lie
+    side by side between the bounds.
     """
 
     size: int
     power: float | None = None
+    components: int = 1
+
+    def __post_init__(self) -> None:
+        if self.components < 1 or (self.components > 1 and self.power is not None):
+            raise ValueError(f"components={self.components!r} must be 1, or more where power is None")
 
     @property
     def outputs(self) -> int:
-        return 2 * self.size
+        """Means, spreads and, of several components, weights."""
+        return (2 if self.components == 1 else 3) * self.size * self.components
 
     @property
     def scale(self) -> float:
@@ -76,22 +85,29 @@ class Gaussian:
         return action if self.power is None else action / self.scale
 
     def log_prob(self, outputs: Float[Array, "... outputs"], action: Float[Array, "... size"]) -> Float[Array, "..."]:
-        mean, log_std = self._parameters(outputs)
+        mean, log_std, log_weight = self._parameters(outputs)
         if self.power is None:
             action = jnp.clip(action, -EDGE, EDGE)
             normal, stretch = jnp.arctanh(action), jnp.log1p(-(action**2))
         else:
             normal, stretch = action, jnp.zeros(())
-        score = (normal - mean) * jnp.exp(-log_std)
-        return (-0.5 * score**2 - log_std - 0.5 * math.log(2 * math.pi) - stretch).sum(-1)
+        score = (normal[..., None] - mean) * jnp.exp(-log_std)
+        density = jax.nn.logsumexp(log_weight - 0.5 * score**2 - log_std, axis=-1)
+        return (density - 0.5 * math.log(2 * math.pi) - stretch).sum(-1)
 
     def sample(self, outputs: Float[Array, "n outputs"], key: Key[Array, ""]) -> Float[Array, "n size"]:
-        mean, log_std = self._parameters(outputs)
-        return self._squash(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
+        mean, log_std, log_weight = self._parameters(outputs)
+        if self.components > 1:
+            key, pick = jax.random.split(key)
+            chosen = jax.random.categorical(pick, log_weight)[..., None]
+            mean, log_std = (jnp.take_along_axis(x, chosen, -1) for x in (mean, log_std))
+        return self._squash((mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))[..., 0])
 
     def mode(self, outputs: Float[Array, "n outputs"]) -> Float[Array, "n size"]:
-        """The median of each number, which squashing keeps where it is."""
-        return self._squash(self._parameters(outputs)[0])
+        """The median of each number's likeliest component, which squashing keeps where it is."""
+        mean, _, log_weight = self._parameters(outputs)
+        chosen = log_weight.argmax(-1, keepdims=True)
+        return self._squash(jnp.take_along_axis(mean, chosen, -1)[..., 0])
 
     def uniform(self, shape: tuple[int, ...], key: Key[Array, ""]) -> Float[Array, "... size"]:
         """Actions drawn evenly between the bounds or, without bounds, normally with the allowed power."""
@@ -99,10 +115,21 @@ class Gaussian:
             return jax.random.uniform(key, (*shape, self.size), minval=-EDGE, maxval=EDGE)
         return self.scale * jax.random.normal(key, (*shape, self.size))
 
-    def _parameters(self, outputs: Float[Array, "... outputs"]) -> tuple[Any, Any]:
-        mean, spread = jnp.split(outputs, 2, axis=-1)
+    def _parameters(self, outputs: Float[Array, "... outputs"]) -> tuple[Any, Any, Any]:
+        """Means, logarithms of standard deviations and of weights, `[..., size, components]` each."""
+        shape = (*outputs.shape[:-1], -1, self.size, self.components)
+        mean, spread, *weight = jnp.moveaxis(outputs.reshape(shape), -3, 0)
+        middle, width = self._side_by_side()
         narrow, wide = (limit * jnp.tanh(spread / limit) for limit in (NARROW, WIDE))
-        return self.scale * mean, math.log(self.scale) + jnp.where(spread < 0, narrow, wide)
+        log_std = jnp.log(width) + jnp.where(spread < 0, narrow, wide)
+        return middle + self.scale * mean, log_std, jax.nn.log_softmax(*weight) if weight else jnp.zeros_like(mean)
+
+    def _side_by_side(self) -> tuple[Any, Any]:
+        """First means and standard deviations of the components, before squashing."""
+        if self.components == 1:
+            return jnp.zeros(1), jnp.full(1, self.scale)
+        middle = (2 * np.arange(self.components) + 1) / self.components - 1
+        return jnp.arctanh(middle), jnp.asarray(1 / (self.components * (1 - middle**2)))
 
     def _squash(self, normal: Float[Array, "... size"]) -> Float[Array, "... size"]:
         return jnp.clip(jnp.tanh(normal), -EDGE, EDGE) if self.power is None else normal
@@ -112,11 +139,12 @@ Actions = Categorical | Gaussian
 """What a step of a sequence can be: both have `size`, `outputs`, `embed`, `log_prob`, `sample`, `mode`, `uniform`."""
 
 
-def actions_of(world: World) -> Actions:
-    """The distribution that fits the actions of a world."""
+def actions_of(world: World, components: int = 1) -> Actions:
+    """The distribution that fits the actions of a world; `components` are for bounded numbers."""
     if world.continuous is None:
         return Categorical(len(world.actions))
-    return Gaussian(world.continuous.size, world.continuous.power)
+    size, power = world.continuous.size, world.continuous.power
+    return Gaussian(size, power, components if power is None else 1)
 
 
 class Context(NamedTuple):

@@ -18,12 +18,18 @@ LARGEST = {
     "hidden": 2**14,
     "sequences": 2**20,
     "draws": 2**20,
+    "components": 2**10,
 }
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
 RAMP = 0.1
 """Share of the updates over which learning rates rise, where layers are standardised."""
-EARLIER = {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False}
-"""What runs did that do not say it: they were begun before there was a choice."""
+EARLIER: tuple[dict[str, Any], ...] = (
+    {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False},
+    {"components": 1},
+)
+"""What runs did that do not say it: they were begun before there was a choice. What came together stands together."""
+COMPONENTS = 8
+"""Normal distributions that a bounded number is drawn from one of."""
 Optimiser = Literal["muon", "adam", "adagrad"]
 Method = Literal["variational", "importance", "reparameterised"]
 ModelKind = Literal["own", "learned"]
@@ -71,6 +77,9 @@ class Config:
     standardise: bool | None = None
     """Whether colours are whitened and all layers standardised, so that none falls silent; by default in worlds whose
     pictures are too many to be tabulated."""
+    components: int | None = None
+    """Normal distributions, squashed, that each number of a bounded continuous action is drawn from one of; by default
+    8, since the best source has few different actions there, or 1 with method="reparameterised", as in the paper."""
     method: Method = "variational"
     """By acting only (section 3), or with a model (appendix B): importance sampling, or gradients through dynamics."""
     model: ModelKind = "own"
@@ -104,7 +113,10 @@ def settled(config: Config, many_pictures: bool) -> Config:
     gradients are then mostly noise, and layers could fall silent."""
     standardise = many_pictures if config.standardise is None else config.standardise
     ramp = (RAMP if standardise else 0.0) if config.ramp is None else config.ramp
-    return dataclasses.replace(config, standardise=standardise, ramp=ramp)
+    components = (
+        (1 if config.method == "reparameterised" else COMPONENTS) if config.components is None else config.components
+    )
+    return dataclasses.replace(config, standardise=standardise, ramp=ramp, components=components)
 
 
 def configure(horizon: int, settings: dict[str, Any]) -> Config:
@@ -125,6 +137,8 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
 def _check(values: dict[str, Any]) -> None:
     for name, largest in LARGEST.items():
         value = values[name]
+        if value is None and name == "components":
+            continue
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
             raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")
     for name in ("beta", "learning_rate", "muon_rate"):
@@ -145,6 +159,11 @@ def _check(values: dict[str, Any]) -> None:
     if values["model"] != "own" and values["method"] != "reparameterised":
         raise ValueError(
             f"model={values['model']!r} is for gradients through it; give method='reparameterised', or leave it out"
+        )
+    if values["method"] == "reparameterised" and values["components"] not in (None, 1):
+        raise ValueError(
+            f"components={values['components']!r} cannot be differentiated through; leave it out with "
+            "method='reparameterised'"
         )
 
 

@@ -110,9 +110,10 @@ def train(
     check_seed(seed)
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
-        old = by_leader(lambda: directory is not None and _predates(directory))
-        if from_leader(np.asarray(bool(old))):
-            config = dataclasses.replace(config, **{k: v for k, v in EARLIER.items() if k not in settings})
+        older = by_leader(lambda: [directory is not None and _predates(directory, then) for then in EARLIER])
+        for then, predates in zip(EARLIER, from_leader(np.asarray(older or [False] * len(EARLIER))), strict=True):
+            if predates:
+                config = dataclasses.replace(config, **{k: v for k, v in then.items() if k not in settings})
         run = prepare(world, config, seed, all_devices())
         config = run.learner.config
         carry, facts = run.init(seed), _facts(world, config, seed)
@@ -136,7 +137,7 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
     if config.method == "variational":
         where = _experience(world, config, mesh)
         config = settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
-        learner = Learner(config, actions_of(world), mesh=where.mesh)
+        learner = Learner(config, actions_of(world, config.components or 1), mesh=where.mesh)
         _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
         from ..model_based.methods import prepare_with_model
@@ -169,7 +170,7 @@ def load(path: str | Path) -> Estimator:
 def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | None, Config]:
     """World and configuration of a run; its description may come from anywhere, so anything may be wrong with it."""
     try:
-        settings = EARLIER | dict(facts["config"])
+        settings = {k: v for then in EARLIER for k, v in then.items()} | dict(facts["config"])
         return rebuild(facts["world"]), configure(settings.pop("horizon"), settings)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -181,9 +182,9 @@ def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | 
 def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
     """Shapes of a learner for the observations and actions of a run; nothing is allocated."""
     if world is not None:
-        shape, actions = np.shape(world.observe(world.start)), actions_of(world)
+        shape, actions = np.shape(world.observe(world.start)), actions_of(world, config.components or 1)
     elif "observation" in facts:
-        shape, actions = _shape(facts["observation"]), _actions(facts.get("actions"))
+        shape, actions = _shape(facts["observation"]), _actions(facts.get("actions"), config.components or 1)
     else:
         raise ValueError("this run was trained on a world that only its program knows; train anew with this version")
     learner, sample = Learner(config, actions), jax.ShapeDtypeStruct((2, *shape), jnp.float32)
@@ -197,12 +198,12 @@ def _shape(fact: Any) -> tuple[int, ...]:
     return tuple(fact)
 
 
-def _actions(fact: Any) -> Actions:
+def _actions(fact: Any, components: int) -> Actions:
     """What a run says of its actions: how many there are, or what kind of vectors."""
     size, power = (fact.get("size"), fact.get("power")) if isinstance(fact, dict) else (fact, None)
     if not _is_size(size) or not (power is None or (is_number(power) and 0 < power < float("inf"))):
         raise ValueError(f"run.json has actions {fact!r}; restore the file")
-    return Gaussian(size, power) if isinstance(fact, dict) else Categorical(size)
+    return Gaussian(size, power, components if power is None else 1) if isinstance(fact, dict) else Categorical(size)
 
 
 def _is_size(value: Any) -> TypeGuard[int]:
@@ -272,10 +273,10 @@ def refuse_existing(directory: RunDirectory, resume: bool) -> None:
         )
 
 
-def _predates(directory: RunDirectory) -> bool:
-    """Whether a run was begun before there were the settings of `EARLIER`."""
+def _predates(directory: RunDirectory, then: dict[str, Any]) -> bool:
+    """Whether a run was begun before there were these settings."""
     config = directory.facts().get("config") if directory.exists else None
-    return isinstance(config, dict) and not EARLIER.keys() <= config.keys()
+    return isinstance(config, dict) and not then.keys() <= config.keys()
 
 
 def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry:
