@@ -3,15 +3,18 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import empowerment as emp
 from empowerment.variational import training
 from empowerment.variational.checkpoint import RunDirectory, flatten
+from empowerment.variational.experience import beginnings
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
 from empowerment.variational.settings import Config, usual
+from empowerment.worlds.world import leaves, take
 
 SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
 TINY = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "progress": False}
@@ -179,6 +182,47 @@ def test_large_worlds_start_anew_more_often_than_tables():
         for world in (emp.make("two-rooms"), emp.make("lava-maze"))
     )
     assert (small.restart, small.revisit) == (0.1, 0.6)
-    assert (large.restart, large.revisit) == (0.5, 0.2)
+    assert (large.restart, large.revisit, large.windows) == (1.0, 0.0, 1)
     told = training._experience(emp.make("lava-maze"), training.configure(2, {"restart": 0.3, "revisit": 0.0}))
     assert (told.restart, told.revisit) == (0.3, 0.0)
+
+
+def test_something_is_about_to_happen_where_many_agents_start():
+    """The box is near to few cells, but to many of the eventful starts."""
+    world = emp.make("box-movable")
+    starts, simpler = beginnings(world, 5)
+    side, size = world.map.cells.shape[1], simpler // 2
+    assert len(leaves(starts)[0]) == 3 * size
+
+    def near(part):
+        states = take(starts, slice(part * size, (part + 1) * size))
+        box, agent = np.asarray(states.boxes).argmax(-1), np.asarray(states.agent)
+        return np.mean(abs(box // side - agent // side) + abs(box % side - agent % side) <= 2)
+
+    assert near(1) > 4 * near(0)
+    assert near(1) > 2 * near(2)
+
+
+def test_some_agents_walk_to_where_it_is_better(monkeypatch):
+    """With a mind that likes the top, those that walk, and neither stray nor tire, get there and stay."""
+    monkeypatch.setattr("empowerment.variational.experience.STRAYING", 0.0)
+    monkeypatch.setattr("empowerment.variational.experience.WEARY", 0.0)
+    world = emp.make("box-movable")
+    where = training._experience(world, training.configure(1, {"batch": 64}))
+
+    class Mind:
+        def __call__(self, frames, rows, *, key):
+            return jnp.zeros((len(rows), 1), int)
+
+        def value(self, frames):
+            return -(frames.sum(-1).reshape(len(frames), -1).argmax(-1) // frames.shape[2])
+
+        def done(self):
+            return 0.0
+
+    agents = where.init(jax.random.key(0))
+    for step in range(20):
+        agents, _ = where.collect(agents, Mind(), key=jax.random.key(step))
+    rows = np.asarray(agents.visited.agent) // world.map.cells.shape[1]
+    assert rows[::8].max() <= 2, "the top row, or the one below where a box was pushed ahead"
+    assert rows[1::8].max() > 5

@@ -29,7 +29,7 @@ FULL: dict[str, dict[str, Any]] = {
     **{name: {"batch": 1024} for name in ("box-movable", "box-row")},
     "key-door": {"updates": 6000},
     "lava-corridor": {"updates": 5000, "batch": 1024},
-    "lava-maze": {"updates": 12000, "batch": 1024},
+    "lava-maze": {"updates": 8000, "batch": 1024},
     "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
     "pendulum": {"updates": 1500, "batch": 1024, "features": 64},
 }

@@ -36,7 +36,7 @@ def _reparameterised(world: World, config: Config, seed: int) -> tuple[Learner, 
             f"method='reparameterised' needs continuous actions and dynamics that JAX can differentiate, which world "
             f"{world.name!r} does not have; use method='variational'"
         )
-    acting = experience(world, config.batch, config.windows, config.restart, config.revisit)
+    acting = experience(world, config)
     learned = config.model == "learned"
     model = learn_world(world, seed=seed) if learned else world
     return Learner(config, actions_of(world), partial(reparameterised, model)), Imagined(acting, model, learned)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from ..variational.experience import Batch, Chooser, act
+from ..variational.experience import Batch, Mind, act
 from ..variational.learner import Info, Model, cost, describe
 from ..variational.objective import bound, psi_error
 from ..variational.settings import Config
@@ -44,10 +44,10 @@ class Imagined(NamedTuple):
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         return self.acting.sample_frames(key)
 
-    def collect(self, agents: Any, choose: Chooser, *, key: Key[Array, ""]) -> tuple[Any, Starts]:
+    def collect(self, agents: Any, mind: Mind, *, key: Key[Array, ""]) -> tuple[Any, Starts]:
         """Let agents act; their windows' starts are what is learned from."""
         now, again = jax.random.split(key)
-        agents, batch = self.acting.collect(agents, choose, key=now)
+        agents, batch = self.acting.collect(agents, mind, key=now)
         return agents, Starts(batch.frames[batch.start] if self.learned_model else agents.visited, again)
 
     def learned(self, agents: Any, errors: Float[Array, "n"]) -> Any:

@@ -3,15 +3,16 @@
 Many agents play in parallel. At each update every agent plays `windows` windows one after the other, so that x' of
 one is x of the next and each frame is encoded once. Between updates, and only then, agents are moved: the dead and
 some others start anew, and many go back to where the last windows started, the likelier the larger the error was there
-(rare places such as doorways would else be learned last). No window bridges a move. Inside a window the dead stay
-dead, as in the exact channel.
+(rare places such as doorways would else be learned last). In worlds too large to tabulate nearly all start anew before
+every update, and a few walk on as greedy agents would, so that what these come to is learned. No window bridges a move.
+Inside a window the dead stay dead, as in the exact channel.
 
 Each device acts and observes for its own share of the agents. Where windows started and how large their errors were is
 known everywhere, since an agent may go back to where any other was.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -24,17 +25,24 @@ from ..worlds.table import TableWorld
 from ..worlds.world import State, World, identify, leaves, stack, take
 from .devices import SHARED, SPREAD, constrain, gather_rows, on_each
 from .sequence import actions_of
+from .settings import Config
 
 LARGEST_TABLE = 1024
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is encoded once."""
 LARGEST_HOST_TABLE = 2**15
 """Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than their step."""
 
-STAYING, SPREADING = (0.1, 0.6), (0.5, 0.2)
+STAYING, SPREADING, LEAVING = (0.1, 0.6), (0.5, 0.2), (1.0, 0.0)
 """How often agents start anew and go back to errors. In a world that is large, or changes for good, going back would
 narrow down what is seen."""
-WALKERS, HOST_WALKERS, STROLL = 8192, 1024, 40
+IN_A_ROW = 4
+"""Windows that an agent plays in a row where it does not start anew before every update."""
+STROLLERS, HOST_STROLLERS, STROLL = 8192, 1024, 40
 """Agents, fewer where the world runs on the host, and steps of the random play that further starts come from."""
+SIMPLER = 0.5
+"""Share of the updates before states with everything moved about are started from: what moves is to be seen first."""
+WALKING, STRAYING, WEARY = 8, 0.2, 0.02
+"""Every how many agents one walks greedily; how often it takes any action instead, and how often it starts anew."""
 
 
 class Batch(NamedTuple):
@@ -52,7 +60,24 @@ class Batch(NamedTuple):
 
 
 Chooser = Callable[..., Any]
-"""`choose(frames, rows, key=)` draws one sequence for each row of the frames."""
+"""`choose(frames, rows, key=)` draws one sequence for each row of the frames: all of a mind that most need."""
+
+
+@runtime_checkable
+class Mind(Protocol):
+    """What agents go by."""
+
+    def __call__(self, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Any:
+        """One sequence for each row of the frames."""
+        ...
+
+    def value(self, frames: Any) -> Float[Array, "n"]:
+        """How empowered an agent is that sees each of these, up to what is the same for all."""
+        ...
+
+    def done(self) -> Any:
+        """Share of the updates that were made."""
+        ...
 
 
 class Agents(NamedTuple):
@@ -78,6 +103,10 @@ class Experience(NamedTuple):
     revisit: float
     mesh: Mesh | None = None
     """Devices that agents are spread over."""
+    simpler: int | None = None
+    """So many of the starts are the only ones at first."""
+    walks: bool = False
+    """Whether some agents walk as greedy ones would."""
 
     placement = Agents(SPREAD, SHARED, SHARED)  # pyright: ignore[reportArgumentType]
     """What of the agents is divided among the devices."""
@@ -89,19 +118,19 @@ class Experience(NamedTuple):
 
     def init(self, key: Key[Array, ""]) -> Agents:
         """The agents' first states; every start is as good as any other."""
-        states = self._fresh(key)
+        states = self._fresh(0.0, key=key)
         visited = jax.tree.map(lambda x: jnp.concatenate([x] * self.windows), states)
         return Agents(states, visited, jnp.ones(self.agents * self.windows))
 
-    def collect(self, agents: Agents, choose: Chooser, *, key: Key[Array, ""]) -> tuple[Agents, Batch]:
-        """Let every agent act; `choose(frames, rows, key=)` draws the sequences."""
+    def collect(self, agents: Agents, mind: Mind, *, key: Key[Array, ""]) -> tuple[Agents, Batch]:
+        """Let every agent act, as its mind says."""
         move_key, key = jax.random.split(key)
-        states = self._move(agents, key=move_key)
+        states = self._move(agents, mind, key=move_key)
         visited, chosen = [states], []
         for window_key in jax.random.split(key, self.windows):
             choose_key, act_key = jax.random.split(window_key)
             frames, rows = on_each(self.mesh, self._look)(states)
-            chosen.append(choose(frames, rows, key=choose_key))
+            chosen.append(mind(frames, rows, key=choose_key))
             states = constrain(self.mesh, act(self.world, states, chosen[-1], key=act_key), SPREAD)
             visited.append(states)
         starts = on_each(self.mesh, self._everyones, outputs=SHARED)(visited[:-1])
@@ -114,15 +143,35 @@ class Experience(NamedTuple):
         ordered = errors.reshape(self.mesh.size, self.windows, -1).swapaxes(0, 1).reshape(-1)
         return agents._replace(errors=constrain(self.mesh, ordered, SHARED))
 
-    def _move(self, agents: Agents, *, key: Key[Array, ""]) -> State:
+    def _move(self, agents: Agents, mind: Mind, *, key: Key[Array, ""]) -> State:
         """Send some agents back to where errors were large, and the dead and some others to a new start."""
-        keys = jax.random.split(key, 4)
+        keys = jax.random.split(key, 5)
         levels = jnp.cumsum(agents.errors**2)
         draws = jax.random.uniform(keys[0], (self.agents,)) * levels[-1]
         back = take(agents.visited, jnp.searchsorted(levels, draws).clip(0, len(levels) - 1))
         states = _choose(jax.random.uniform(keys[1], (self.agents,)) < self.revisit, back, agents.states)
         again = self.world.terminal(states) | (jax.random.uniform(keys[2], (self.agents,)) < self.restart)
-        return constrain(self.mesh, _choose(again, self._fresh(keys[3]), states), SPREAD)
+        states = _choose(again, self._fresh(mind.done(), key=keys[3]), states)
+        if self.walks:
+            states = self._walk(agents, states, mind, key=keys[4])
+        return constrain(self.mesh, states, SPREAD)
+
+    def _walk(self, agents: Agents, fresh: State, mind: Mind, *, key: Key[Array, ""]) -> State:
+        """Let every so many agents take one step from where their window started, mostly to the most empowered state
+        among the next ones; the others, the dead and the weary start at `fresh` states."""
+        keys = jax.random.split(key, 5)
+        here = jax.tree.map(lambda x: x[: self.agents : WALKING], agents.visited)
+        walkers, actions = len(leaves(here)[0]), len(self.world.actions)
+        each = jax.tree.map(lambda x: jnp.repeat(x, actions, axis=0), here)
+        action = jnp.tile(jnp.arange(actions), walkers)
+        following = self.world.step(each, action, draw_chance(self.world, each, action, key=keys[0]))
+        values = mind.value(jnp.asarray(self.world.observe(following))).reshape(walkers, actions)
+        strays = jax.random.uniform(keys[1], (walkers,)) < STRAYING
+        taken = jnp.where(strays, jax.random.randint(keys[2], (walkers,), 0, actions), values.argmax(-1))
+        there = take(following, jnp.arange(walkers) * actions + taken)
+        again = self.world.terminal(there) | (jax.random.uniform(keys[3], (walkers,)) < WEARY)
+        there = _choose(again, jax.tree.map(lambda x: x[::WALKING], fresh), there)
+        return jax.tree.map(lambda all, some: all.at[::WALKING].set(some), fresh, there)
 
     def _everyones(self, visited: list[State]) -> State:
         """On each device: the states of all devices, one list entry after the other."""
@@ -137,12 +186,14 @@ class Experience(NamedTuple):
         """Observations of agents that acted at random, for the representation's centre and scale."""
         if self.frames is not None:
             return self.frames
-        agents, (first, later) = self._fresh(key), jax.random.split(key)
+        agents, (first, later) = self._fresh(1.0, key=key), jax.random.split(key)
         agents = act(self.world, agents, actions_of(self.world).uniform((self.agents, 10), first), key=later)
         return jnp.asarray(self.world.observe(agents))
 
-    def _fresh(self, key: Key[Array, ""]) -> State:
-        pick = jax.random.randint(key, (self.agents,), 0, len(leaves(self.starts)[0]))
+    def _fresh(self, done: Any, *, key: Key[Array, ""]) -> State:
+        count = len(leaves(self.starts)[0])
+        most = count if self.simpler is None else jnp.where(done < SIMPLER, self.simpler, count)
+        pick = jax.random.randint(key, (self.agents,), 0, most)
         return take(jax.tree.map(jnp.asarray, self.starts), pick)
 
     def _look(self, states: State) -> tuple[Any, Any]:
@@ -175,50 +226,78 @@ class PicturedTable(TableWorld):
         return jnp.asarray(self._frames)[state]
 
 
-def experience(
-    world: World, batch: int, windows: int, restart: float | None, revisit: float | None, mesh: Mesh | None = None
-) -> Experience:
-    """The experience of `batch` windows an update; small worlds are tabulated first."""
+def experience(world: World, config: Config, mesh: Mesh | None = None) -> Experience:
+    """The experience of `config.batch` windows an update; small worlds are tabulated first."""
+    mesh = None if world.on_host else mesh
     table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
-    if table is None:
-        starts = world.states() if world.continuous is not None else beginnings(world)
-    else:
+    starts, simpler, usual, walks = None, None, SPREADING, False
+    if table is not None:
         small, frames, own = table
         living = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
         # Where keys are taken and doors opened for good, what comes before must be met as often as what comes after.
         changing = len(own) < len(living)
         starts = np.concatenate([np.resize(own, len(living)), living]) if changing else living
         if small.size <= LARGEST_TABLE:
-            moving = moves(restart, revisit, SPREADING if changing else STAYING)
-            return Experience(small, jnp.asarray(frames), starts, batch, 1, *moving, mesh)
+            moving = moves(config, SPREADING if changing else STAYING)
+            return Experience(small, jnp.asarray(frames), starts, config.batch, 1, *moving, mesh)
         world = PicturedTable(small, frames)
+    elif world.continuous is not None:
+        starts, usual = world.states(), STAYING
+    else:
+        starts, simpler = beginnings(world, config.horizon)
+        usual, walks = (SPREADING, False) if world.on_host else (LEAVING, True)
     if world.on_host and jax.process_count() > 1:
         raise ValueError(f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one process")
-    mesh = None if world.on_host else mesh
-    agents = max(batch // windows, 1)
-    usual = SPREADING if world.continuous is None else STAYING
-    return Experience(world, None, starts, agents, windows, *moves(restart, revisit, usual), mesh)
+    windows = config.windows or (1 if usual is LEAVING else IN_A_ROW)
+    agents = max(config.batch // windows, 1)
+    return Experience(world, None, starts, agents, windows, *moves(config, usual), mesh, simpler, walks)
 
 
-def moves(restart: float | None, revisit: float | None, usual: tuple[float, float]) -> tuple[float, float]:
+def moves(config: Config, usual: tuple[float, float]) -> tuple[float, float]:
     """How often agents start anew and go back to errors: as told, or as is usual."""
-    return usual[0] if restart is None else restart, usual[1] if revisit is None else revisit
+    told = config.restart, config.revisit
+    return usual[0] if told[0] is None else told[0], usual[1] if told[1] is None else told[1]
 
 
-def beginnings(world: World) -> State:
-    """Where agents start anew: half of them at the world's own starts, half at living states of random play, so that
-    moved boxes, laid bricks and advancing lava are met from the first update on."""
+def beginnings(world: World, horizon: int) -> tuple[State, int | None]:
+    """Where agents start anew in a large world, and how many of these states come first (None: all).
+
+    A third each: the world's own starts; states of random play from which something unusual happened within a window,
+    as when a box is pushed; and any living states of random play, each as likely as any other, with all that was moved,
+    laid or flooded. The last come later. A world that runs on the host is not looked at so closely: own starts and any.
+    """
     rng, starts = np.random.default_rng(0), world.states()
-    count, walkers = len(leaves(starts)[0]), HOST_WALKERS if world.on_host else WALKERS
-    states, met = take(starts, rng.integers(count, size=walkers)), []
+    count, strollers = len(leaves(starts)[0]), HOST_STROLLERS if world.on_host else STROLLERS
+    size = max(count, strollers)
+    path = _stroll(world, take(starts, rng.integers(count, size=strollers)), rng)
+    alive = [~np.asarray(world.terminal(states)) for states in path]
+    met = stack([take(states, living) for states, living in zip(path[1:], alive[1:], strict=True)])
+    _, distinct = np.unique(identify(met), return_index=True)
+    own, any_met = take(starts, np.arange(size) % count), take(met, rng.choice(distinct, size))
+    if world.on_host:
+        return stack([own, any_met]), None
+    before = stack([take(states, living) for states, living in zip(path[:-horizon], alive, strict=False)])
+    changes = np.concatenate(list(_changes(world, path, alive, horizon)))
+    rarity = 1 / np.bincount(changes)[changes]
+    eventful = take(before, rng.choice(len(changes), size, p=rarity / rarity.sum()))
+    return stack([own, eventful, any_met]), 2 * size
+
+
+def _stroll(world: World, states: State, rng: np.random.Generator) -> list[State]:
+    """Random play: the states before each step and after the last."""
+    path = [states]
     for _ in range(STROLL):
-        action = world.draw_actions((walkers,), rng)
+        action = world.draw_actions((len(leaves(states)[0]),), rng)
         states = world.step(states, action, world.draw_chance(states, action, rng))
-        met.append(take(states, ~np.asarray(world.terminal(states))))
-    later = stack(met)
-    _, distinct = np.unique(identify(later), return_index=True)
-    size = max(count, walkers)
-    return stack([take(starts, np.arange(size) % count), take(later, rng.choice(distinct, size))])
+        path.append(states)
+    return path
+
+
+def _changes(world: World, path: list[State], alive: list[np.ndarray], horizon: int) -> Iterator[np.ndarray]:
+    """How many numbers of the observation differ after a window, for each that begins alive."""
+    for first, last, living in zip(path, path[horizon:], alive, strict=False):
+        before, after = (np.asarray(world.observe(take(states, living))) for states in (first, last))
+        yield (before != after).reshape(len(before), -1).sum(axis=1)
 
 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:

@@ -222,6 +222,23 @@ class Learner(NamedTuple):
         return optax.multi_transform({"matrix": matrices, "other": optax.adam(rate)}, _kinds)
 
 
+class LearnerMind(NamedTuple):
+    """What agents go by: a learner as it is now."""
+
+    learner: Any
+    """Learner, or another with the same methods."""
+    state: State
+
+    def __call__(self, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
+        return self.learner.choose(self.state, frames, rows, key=key)
+
+    def value(self, frames: Any) -> Float[Array, "n"]:
+        return self.state.model.psi(self.state.model.representation(frames))
+
+    def done(self) -> Float[Array, ""]:
+        return self.state.updates / self.learner.config.updates
+
+
 def cost(model: Model, actions: Array) -> Any:
     """What the power of each sequence costs, in nats."""
     return 0.0 if model.price is None else jax.lax.stop_gradient(model.price) * (actions**2).sum((1, 2))

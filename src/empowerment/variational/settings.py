@@ -25,7 +25,7 @@ RAMP = 0.1
 """Share of the updates over which learning rates rise, where layers are standardised."""
 EARLIER: tuple[dict[str, Any], ...] = (
     {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False},
-    {"components": 1},
+    {"components": 1, "windows": 4},
 )
 """What runs did that do not say it: they were begun before there was a choice. What came together stands together."""
 COMPONENTS = 8
@@ -53,13 +53,15 @@ class Config:
     """... at this share of the updates, so that the source forgets no end state while it settles."""
     batch: int = 2048
     """Windows an update."""
-    windows: int = 4
-    """Windows that an agent plays in a row within an update, in worlds too large to tabulate."""
+    windows: int | None = None
+    """Windows that an agent plays in a row within an update, in worlds too large to tabulate; by default 1, or 4 where
+    actions are continuous or the world runs on the host."""
     restart: float | None = None
-    """Probability that an agent starts anew before an update; by default 0.1, or 0.5 in worlds of pictures that are too
-    large to tabulate or change for good."""
+    """Probability that an agent starts anew before an update; by default 0.1, 0.5 in worlds that change for good or run
+    on the host and are large, and 1 in other worlds too large to tabulate (some agents walk greedily there)."""
     revisit: float | None = None
-    """Probability that an agent goes back to where a window with a large error started; by default 0.6, or 0.2."""
+    """Probability that an agent goes back to where a window with a large error started, if it does not start anew; by
+    default 0.6, 0.2 or 0 in these kinds of worlds."""
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
@@ -137,7 +139,7 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
 def _check(values: dict[str, Any]) -> None:
     for name, largest in LARGEST.items():
         value = values[name]
-        if value is None and name == "components":
+        if value is None and name in ("components", "windows"):
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
             raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")

@@ -1,13 +1,12 @@
 """Numbers that are none: found after each chunk of updates, traced to where they came from, and never kept."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from .learner import Info
+from .learner import Info, LearnerMind
 from .trees import flatten
 
 
@@ -52,7 +51,7 @@ def _cause_before(run: Any, chunk: Callable[[Any, int], Any], before: Any, first
     if weights:
         return f"weights {weights!r} became NaN or infinity before the loss was taken"
     _, now = jax.random.split(carry.key)
-    _, batch = run.experience.collect(carry.agents, partial(run.learner.choose, carry.learner), key=now)
+    _, batch = run.experience.collect(carry.agents, LearnerMind(run.learner, carry.learner), key=now)
     frames = getattr(batch, "frames", None)  # gradients through a model begin with states
     return None if frames is None or np.isfinite(np.asarray(frames)).all() else "an observation was NaN or infinity"
 

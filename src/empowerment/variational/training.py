@@ -37,7 +37,7 @@ from .devices import (
 from .estimator import Estimator
 from .experience import STAYING, Experience, experience, moves
 from .host import REUSE, Compiled, HostExperience
-from .learner import Info, Learner, State
+from .learner import Info, Learner, LearnerMind, State
 from .sequence import Actions, Categorical, Gaussian, actions_of
 from .settings import EARLIER, Config, checked, configure, is_number, settled
 from .soundness import checked_sample, refuse_nonsense
@@ -83,8 +83,7 @@ class Run(NamedTuple):
     def advance(self, carry: Carry, _: Any = None) -> tuple[Carry, Info]:
         """Act and learn once."""
         key, now = jax.random.split(carry.key)
-        choose = partial(self.learner.choose, carry.learner)
-        agents, batch = self.experience.collect(carry.agents, choose, key=now)
+        agents, batch = self.experience.collect(carry.agents, LearnerMind(self.learner, carry.learner), key=now)
         state, info = self.learner.update(carry.learner, batch)
         agents = self.experience.learned(agents, info.errors)
         return Carry(state, agents, key), info._replace(errors=info.errors.mean())
@@ -223,9 +222,9 @@ def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Exper
         return HostExperience(world, config.batch, mesh)
     if world.on_host and world.continuous is not None:
         copies = -(-config.batch // (REUSE * jax.process_count()))
-        restart, _ = moves(config.restart, None, STAYING)
+        restart, _ = moves(config, STAYING)
         return HostExperience(Copies(world, copies, restart), config.batch, mesh)
-    return experience(world, config.batch, config.windows, config.restart, config.revisit, mesh)
+    return experience(world, config, mesh)
 
 
 def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
