@@ -145,7 +145,7 @@ class Experience(NamedTuple):
 
     def _move(self, agents: Agents, mind: Mind, *, key: Key[Array, ""]) -> State:
         """Send some agents back to where errors were large, and the dead and some others to a new start."""
-        keys = jax.random.split(key, 5)
+        keys = jax.random.split(key, 4)
         levels = jnp.cumsum(agents.errors**2)
         draws = jax.random.uniform(keys[0], (self.agents,)) * levels[-1]
         back = take(agents.visited, jnp.searchsorted(levels, draws).clip(0, len(levels) - 1))
@@ -153,13 +153,13 @@ class Experience(NamedTuple):
         again = self.world.terminal(states) | (jax.random.uniform(keys[2], (self.agents,)) < self.restart)
         states = _choose(again, self._fresh(mind.done(), key=keys[3]), states)
         if self.walks:
-            states = self._walk(agents, states, mind, key=keys[4])
+            states = self._walk(agents, states, mind, key=jax.random.fold_in(key, 1))
         return constrain(self.mesh, states, SPREAD)
 
     def _walk(self, agents: Agents, fresh: State, mind: Mind, *, key: Key[Array, ""]) -> State:
         """Let every so many agents take one step from where their window started, mostly to the most empowered state
         among the next ones; the others, the dead and the weary start at `fresh` states."""
-        keys = jax.random.split(key, 5)
+        keys = jax.random.split(key, 4)
         here = jax.tree.map(lambda x: x[: self.agents : WALKING], agents.visited)
         walkers, actions = len(leaves(here)[0]), len(self.world.actions)
         each = jax.tree.map(lambda x: jnp.repeat(x, actions, axis=0), here)
