@@ -55,9 +55,15 @@ def test_entropy_constraint_and_sequences():
     assert twice.nats == pytest.approx(2 * (np.log(2) - entropy(0.1)), rel=0.03)
 
 
+def test_densities_are_not_rewarded_for_narrowing():
+    with pytest.raises(ValueError, match=r"beta=2\.0 has no optimum in this channel"):
+        emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 32, beta=2.0)
+
+
 def test_inputs_come_and_go():
     vectors = Inputs(emp.Gaussian(2, 3.0), 4, gain=2.0)
     assert vectors.single == emp.Gaussian(1, 1.5)
+    assert Inputs(emp.Gaussian(2, components=8), 4).single == emp.Gaussian(1, components=8)
     assert vectors.length == 8
     sequences = np.arange(16.0).reshape(2, 8, 1)
     sent = vectors.shaped(sequences)

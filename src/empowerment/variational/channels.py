@@ -43,7 +43,7 @@ class Inputs:
         kind = self.kind
         if isinstance(kind, Categorical):
             return kind
-        return Gaussian(1, None if kind.power is None else kind.power / kind.size)
+        return Gaussian(1, None if kind.power is None else kind.power / kind.size, kind.components)
 
     @property
     def length(self) -> int:

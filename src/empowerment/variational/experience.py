@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from ..reach import closure
 from ..worlds.table import TableWorld
-from ..worlds.world import State, World, identify, leaves, stack, take
+from ..worlds.world import State, World, identify, leaves, outcome, stack, take
 from .devices import SHARED, SPREAD, constrain, gather_rows, on_each
 from .sequence import actions_of
 from .settings import Config
@@ -335,8 +335,7 @@ def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""])
         return jax.random.normal(key, (len(action), world.noise))
     if world.deterministic:
         return jnp.zeros(len(action), jnp.int32)
-    levels = jnp.cumsum(world.probabilities(state, action), axis=-1)[:, :-1]
-    return (jax.random.uniform(key, (len(action), 1)) >= levels).sum(-1)
+    return outcome(jnp.asarray(world.probabilities(state, action)), jax.random.uniform(key, (len(action),)))
 
 
 def _choose(mask: Bool[Array, "n"], yes: State, no: State) -> State:

@@ -13,7 +13,7 @@ from .host import Compiled
 from .learner import Learner, Model
 from .objective import bound
 from .sequence import Actions, Categorical
-from .settings import configure
+from .settings import configure, refuse_beta
 from .training import Run, learn
 
 BLOCK = 2**14
@@ -112,9 +112,10 @@ def maximise_information(
 
     `channel(inputs, key)` in JAX or `channel(inputs, rng)` in NumPy draws one output for each input of a batch; its
     density is never needed. `source` is what an input is: a number of symbols, or `emp.Gaussian(size, power)` for
-    vectors, whose mean square is at most `power` or, without it, whose numbers lie between -1 and 1; `steps` of them
-    are sent one after the other. `decoder` is the width of the networks. `beta` constrains the entropy of the source,
-    as in `emp.capacity`; `settings` are those of `emp.train` (`updates`, `batch`, ...).
+    vectors, whose mean square is at most `power`, or `emp.Gaussian(size, components=8)`, whose numbers lie between -1
+    and 1 (few different inputs are best there, which several components can be); `steps` of them are sent one after the
+    other. `decoder` is the width of the networks. `beta` constrains the entropy of the source, as in `emp.capacity`;
+    `settings` are those of `emp.train` (`updates`, `batch`, ...).
 
     The result is measured on `samples` fresh inputs, or a few more; they are scaled down where they would exceed the
     allowed power.
@@ -135,6 +136,7 @@ def maximise_information(
         inputs.length,
         {"updates": 1500, "batch": 1024, "optimiser": "adam"} | settings | {"features": decoder, "hidden": decoder},
     )
+    refuse_beta(config.beta, not isinstance(kind, Categorical), "this channel")
     where = channel_experience(channel, inputs, config.batch, seed)
     learner = Learner(config, inputs.single)
     run = Run(Compiled(learner) if where.on_host else learner, where)

@@ -98,7 +98,7 @@ def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
     """The configuration of a run in this world; a ValueError says which setting does not fit."""
     _refuse_moves(world, settings)
     config = configure(horizon, usual(world) | settings)
-    _refuse_beta(world, config)
+    refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
     return config
 
 
@@ -173,12 +173,10 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _refuse_beta(world: World, config: Config) -> None:
+def refuse_beta(beta: float, continuous: bool, where: str) -> None:
     """Densities grow without limit as a distribution narrows, so that -H(a) must not be rewarded."""
-    if world.continuous is not None and config.beta > 1:
-        raise ValueError(
-            f"beta={config.beta!r} has no optimum in world {world.name!r}, whose actions are continuous; give at most 1"
-        )
+    if continuous and beta > 1:
+        raise ValueError(f"beta={beta!r} has no optimum in {where}, whose actions are continuous; give at most 1")
 
 
 def _refuse_moves(world: World, settings: dict[str, Any]) -> None:

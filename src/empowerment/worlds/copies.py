@@ -11,9 +11,8 @@ from .world import World, leaves, stack, take
 class Copies:
     """The same face as a live environment's (`HostWorld`), on top of a world's own `step`."""
 
-    def __init__(self, world: Any, copies: int, restart: float):
-        self.world: World = world
-        self._scatter = world.scatter
+    def __init__(self, world: World, copies: int, restart: float):
+        self.world = world
         self.name, self.copies, self._restart = world.name, copies, restart
         self.asleep = np.zeros(copies, bool)
         self._rng = np.random.default_rng(0)
@@ -23,12 +22,12 @@ class Copies:
     def begin(self, seed: int) -> None:
         """Put every copy somewhere."""
         self._rng = np.random.default_rng(seed)
-        self._put(self._scatter(self.copies, self._rng))
+        self._put(self.world.scatter(self.copies, self._rng))
 
     def renew(self) -> None:
         """Between windows: put some copies, and those whose simulation failed, somewhere else."""
         again = np.asarray(self.world.terminal(self._states)) | (self._rng.random(self.copies) < self._restart)
-        fresh = self._scatter(self.copies, self._rng)
+        fresh = self.world.scatter(self.copies, self._rng)
         self._put(take(stack([self._states, fresh]), np.arange(self.copies) + self.copies * again))
 
     def move(self, actions: np.ndarray) -> Moved:

@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 
 from .registry import make
 from .scene import scene
-from .world import World, leaves, take
+from .world import World, leaves, outcome, take
 
 CELL = 16  # pixels of a rendered cell
 LARGE = 200  # pixels of a picture that is no map of cells
@@ -139,8 +139,7 @@ class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         if self.world.noise:
             chance = noise
         elif self.world.chances > 1:
-            levels = jnp.cumsum(self.world.probabilities(states, actions), axis=-1)
-            chance = jnp.minimum((noise[:, None] >= levels).sum(-1), self.world.chances - 1)
+            chance = outcome(self.world.probabilities(states, actions), noise)
         else:
             chance = jnp.zeros_like(actions)
         moved = self.world.step(states, actions, chance)

@@ -82,6 +82,15 @@ class Layout:
     """Things worth drawing on a landscape: (kind, row, column), such as ("key", 2, 2)."""
 
 
+def outcome(probabilities: Any, uniform: Any) -> Any:
+    """Which outcome a number between 0 and 1 draws from each row of probabilities, in NumPy or JAX.
+
+    Divided by their sum, the levels end in exactly 1, so that an outcome of probability zero is never drawn.
+    """
+    levels = namespace(probabilities).cumsum(probabilities, axis=-1)
+    return (uniform[..., None] >= levels / levels[..., -1:]).sum(axis=-1)
+
+
 @dataclass(frozen=True)
 class Continuous:
     """Actions that are vectors: each number lies between -1 and 1 or, with `power`, anywhere, with E|a|² <= power."""
@@ -152,9 +161,7 @@ class World(ABC):
             return rng.standard_normal((*shape, self.noise), np.float32)
         if self.deterministic:
             return np.zeros(shape, np.int64)
-        levels = np.cumsum(self.probabilities(state, action), axis=-1)
-        # Divided by their sum, the levels end in exactly 1, so that an outcome of probability zero is never drawn.
-        return np.asarray((rng.random((*shape, 1)) >= levels / levels[..., -1:]).sum(axis=-1))
+        return np.asarray(outcome(self.probabilities(state, action), rng.random(shape)))
 
     def draw_actions(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Actions drawn evenly, in NumPy; normally with the allowed power where only that is bounded."""
@@ -164,6 +171,11 @@ class World(ABC):
         if power is None:
             return rng.uniform(-1, 1, shape).astype(np.float32)
         return rng.normal(0, np.sqrt(power / self.continuous.size), shape).astype(np.float32)
+
+    def scatter(self, count: int, rng: np.random.Generator) -> State:
+        """States to begin in, drawn at random."""
+        starts = self.states()
+        return take(starts, rng.integers(len(leaves(starts)[0]), size=count))
 
     def picture(self, state: State) -> np.ndarray | None:
         """One state drawn, `uint8[rows, columns, 3]`, where its observation is no picture; None where nothing is."""
