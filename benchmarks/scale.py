@@ -78,11 +78,13 @@ def costs(world, repeats):
     import jax
     import jax.numpy as jnp
 
+    from empowerment.variational.learner import LearnerMind
+
     run, carry = prepared(world, None)
     learner, model = run.learner, carry.learner.model
 
     def acting(carry):
-        return run.experience.collect(carry.agents, partial(learner.choose, carry.learner), key=carry.key)
+        return run.experience.collect(carry.agents, LearnerMind(learner, carry.learner), key=carry.key)
 
     _, batch = jax.jit(acting)(carry)
     features = model.representation(batch.frames)

@@ -56,7 +56,7 @@ def test_entropy_constraint_and_sequences():
 
 
 def test_densities_are_not_rewarded_for_narrowing():
-    with pytest.raises(ValueError, match=r"beta=2\.0 has no optimum in this channel"):
+    with pytest.raises(ValueError, match=r"beta=2\.0 has no optimum in a channel of vectors"):
         emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 32, beta=2.0)
 
 

@@ -14,6 +14,7 @@ from empowerment.variational.experience import beginnings
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
 from empowerment.variational.settings import Config, usual
+from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.world import leaves, take
 
 SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
@@ -201,6 +202,31 @@ def test_something_is_about_to_happen_where_many_agents_start():
 
     assert near(1) > 4 * near(0)
     assert near(1) > 2 * near(2)
+
+
+def test_what_is_moved_about_comes_later():
+    """At first boxes are where the world has them or, in eventful starts, nearly always; later anywhere."""
+    world = emp.make("box-movable")
+    where = training._experience(world, training.configure(5, {"batch": 4096}))
+    home = np.asarray(world.start.boxes).argmax()
+    first, later = (np.asarray(where._fresh(done, key=jax.random.key(0)).boxes).argmax(-1) for done in (0.0, 1.0))
+    assert (first == home).mean() > 0.9
+    assert (later == home).mean() < 0.8
+
+
+@pytest.mark.parametrize("horizon", [3, 41])
+def test_starts_where_all_soon_die_and_for_long_windows(horizon):
+    """Lava that leaves no one alive within the random play; and windows longer than that."""
+    room = "\n".join(["#" * 18, *["#" + "." * 16 + "#"] * 15, "#a" + "." * 6 + "l" + "." * 8 + "#", "#" * 18])
+    world = GridWorld(Map.parse(room, "flood"))
+    starts, simpler = beginnings(world, horizon)
+    assert simpler == 2 * len(leaves(starts)[0]) // 3
+    assert not np.asarray(world.terminal(starts)).any()
+
+
+def test_older_runs_keep_their_starts():
+    old = training._experience(emp.make("box-movable"), training.configure(5, {"walk": False, "windows": 4}))
+    assert (old.restart, old.revisit, old.windows, old.walks, old.simpler) == (0.5, 0.2, 4, False, None)
 
 
 def test_some_agents_walk_to_where_it_is_better(monkeypatch):

@@ -1,7 +1,9 @@
+import jax
 import numpy as np
 import pytest
 
 from empowerment import from_transitions, make
+from empowerment.worlds.world import outcome
 
 
 def test_probabilities_and_successors_describe_the_same_world():
@@ -11,6 +13,15 @@ def test_probabilities_and_successors_describe_the_same_world():
     for world in (one, two):
         assert world.deterministic
         assert world.step(np.arange(3), np.array([1, 1, 0]), np.zeros(3, int)).tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("array", [np.asarray, jax.numpy.asarray])
+def test_a_number_draws_an_outcome(array):
+    """Levels 0.3 and 1.0; the third outcome, of probability zero, is never drawn."""
+    odds = array(np.array([[0.3, 0.7, 0.0]] * 4, np.float32))
+    drawn = jax.jit(outcome)(odds, array(np.array([0.0, 0.29, 0.31, 1 - 2**-24], np.float32)))
+    assert np.asarray(drawn).tolist() == [0, 0, 1, 1]
+    assert np.asarray(outcome(np.asarray(odds)[0], np.float32(0.5))).tolist() == 1
 
 
 def test_chance_visits_every_outcome_with_its_probability():

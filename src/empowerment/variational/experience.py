@@ -3,9 +3,9 @@
 Many agents play in parallel. At each update every agent plays `windows` windows one after the other, so that x' of
 one is x of the next and each frame is encoded once. Between updates, and only then, agents are moved: the dead and
 some others start anew, and many go back to where the last windows started, the likelier the larger the error was there
-(rare places such as doorways would else be learned last). In worlds too large to tabulate nearly all start anew before
-every update, and a few walk on as greedy agents would, so that what these come to is learned. No window bridges a move.
-Inside a window the dead stay dead, as in the exact channel.
+(rare places such as doorways would else be learned last). In grid worlds too large to tabulate nearly all start anew
+before every update, and a few walk on as greedy agents would, so that what these come to is learned. No window bridges
+a move. Inside a window the dead stay dead, as in the exact channel.
 
 Each device acts and observes for its own share of the agents. Where windows started and how large their errors were is
 known everywhere, since an agent may go back to where any other was.
@@ -151,15 +151,17 @@ class Experience(NamedTuple):
         back = take(agents.visited, jnp.searchsorted(levels, draws).clip(0, len(levels) - 1))
         states = _choose(jax.random.uniform(keys[1], (self.agents,)) < self.revisit, back, agents.states)
         again = self.world.terminal(states) | (jax.random.uniform(keys[2], (self.agents,)) < self.restart)
-        states = _choose(again, self._fresh(mind.done(), key=keys[3]), states)
+        fresh = self._fresh(mind.done(), key=keys[3])
+        states = _choose(again, fresh, states)
         if self.walks:
-            states = self._walk(agents, states, mind, key=jax.random.fold_in(key, 1))
+            walked = self._walk(agents, fresh, mind, key=jax.random.fold_in(key, 1))
+            states = jax.tree.map(lambda all, some: all.at[::WALKING].set(some), states, walked)
         return constrain(self.mesh, states, SPREAD)
 
     def _walk(self, agents: Agents, fresh: State, mind: Mind, *, key: Key[Array, ""]) -> State:
-        """Let every so many agents take one step from where their window started, mostly to the most empowered state
-        among the next ones; the others, the dead and the weary start at `fresh` states."""
-        keys = jax.random.split(key, 4)
+        """Every so many agents, one step on from where their last window started: mostly by the action that led to the
+        best state in one draw of chance for each; the dead and the weary start anew."""
+        keys = jax.random.split(key, 5)
         here = jax.tree.map(lambda x: x[: self.agents : WALKING], agents.visited)
         walkers, actions = len(leaves(here)[0]), len(self.world.actions)
         each = jax.tree.map(lambda x: jnp.repeat(x, actions, axis=0), here)
@@ -168,10 +170,10 @@ class Experience(NamedTuple):
         values = mind.value(jnp.asarray(self.world.observe(following))).reshape(walkers, actions)
         strays = jax.random.uniform(keys[1], (walkers,)) < STRAYING
         taken = jnp.where(strays, jax.random.randint(keys[2], (walkers,), 0, actions), values.argmax(-1))
-        there = take(following, jnp.arange(walkers) * actions + taken)
+        # Chance is drawn anew: an agent does not know it when it chooses.
+        there = self.world.step(here, taken, draw_chance(self.world, here, taken, key=keys[4]))
         again = self.world.terminal(there) | (jax.random.uniform(keys[3], (walkers,)) < WEARY)
-        there = _choose(again, jax.tree.map(lambda x: x[::WALKING], fresh), there)
-        return jax.tree.map(lambda all, some: all.at[::WALKING].set(some), fresh, there)
+        return _choose(again, jax.tree.map(lambda x: x[::WALKING], fresh), there)
 
     def _everyones(self, visited: list[State]) -> State:
         """On each device: the states of all devices, one list entry after the other."""
@@ -228,9 +230,8 @@ class PicturedTable(TableWorld):
 
 def experience(world: World, config: Config, mesh: Mesh | None = None) -> Experience:
     """The experience of `config.batch` windows an update; small worlds are tabulated first."""
-    mesh = None if world.on_host else mesh
     table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
-    starts, simpler, usual, walks = None, None, SPREADING, False
+    simpler, usual, walks = None, SPREADING, False
     if table is not None:
         small, frames, own = table
         living = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
@@ -244,12 +245,15 @@ def experience(world: World, config: Config, mesh: Mesh | None = None) -> Experi
     elif world.continuous is not None:
         starts, usual = world.states(), STAYING
     else:
-        starts, simpler = beginnings(world, config.horizon)
-        usual, walks = (SPREADING, False) if world.on_host else (LEAVING, True)
+        walks = not world.on_host and config.walk is not False
+        starts, simpler = beginnings(world, config.horizon, walks)
+        usual = LEAVING if walks else SPREADING
     if world.on_host and jax.process_count() > 1:
         raise ValueError(f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one process")
+    mesh = None if world.on_host else mesh
     windows = config.windows or (1 if usual is LEAVING else IN_A_ROW)
     agents = max(config.batch // windows, 1)
+    walks = walks and agents >= WALKING
     return Experience(world, None, starts, agents, windows, *moves(config, usual), mesh, simpler, walks)
 
 
@@ -259,12 +263,13 @@ def moves(config: Config, usual: tuple[float, float]) -> tuple[float, float]:
     return usual[0] if told[0] is None else told[0], usual[1] if told[1] is None else told[1]
 
 
-def beginnings(world: World, horizon: int) -> tuple[State, int | None]:
+def beginnings(world: World, horizon: int, looking: bool = True) -> tuple[State, int | None]:
     """Where agents start anew in a large world, and how many of these states come first (None: all).
 
     A third each: the world's own starts; states of random play from which something unusual happened within a window,
     as when a box is pushed; and any living states of random play, each as likely as any other, with all that was moved,
-    laid or flooded. The last come later. A world that runs on the host is not looked at so closely: own starts and any.
+    laid or flooded. The last come later. Without `looking` at what changes, which takes long on the host, half each:
+    own starts and any.
     """
     rng, starts = np.random.default_rng(0), world.states()
     count, strollers = len(leaves(starts)[0]), HOST_STROLLERS if world.on_host else STROLLERS
@@ -274,10 +279,12 @@ def beginnings(world: World, horizon: int) -> tuple[State, int | None]:
     met = stack([take(states, living) for states, living in zip(path[1:], alive[1:], strict=True)])
     _, distinct = np.unique(identify(met), return_index=True)
     own, any_met = take(starts, np.arange(size) % count), take(met, rng.choice(distinct, size))
-    if world.on_host:
+    if not looking:
         return stack([own, any_met]), None
-    before = stack([take(states, living) for states, living in zip(path[:-horizon], alive, strict=False)])
-    changes = np.concatenate(list(_changes(world, path, alive, horizon)))
+    # Of a long window, what happens late says little of where it began.
+    within = min(horizon, STROLL // 2)
+    before = stack([take(states, living) for states, living in zip(path[:-within], alive, strict=False)])
+    changes = np.concatenate(list(_changes(world, path, alive, within)))
     rarity = 1 / np.bincount(changes)[changes]
     eventful = take(before, rng.choice(len(changes), size, p=rarity / rarity.sum()))
     return stack([own, eventful, any_met]), 2 * size
@@ -297,7 +304,7 @@ def _changes(world: World, path: list[State], alive: list[np.ndarray], horizon: 
     """How many numbers of the observation differ after a window, for each that begins alive."""
     for first, last, living in zip(path, path[horizon:], alive, strict=False):
         before, after = (np.asarray(world.observe(take(states, living))) for states in (first, last))
-        yield (before != after).reshape(len(before), -1).sum(axis=1)
+        yield (before != after).sum(axis=tuple(range(1, before.ndim)))
 
 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:

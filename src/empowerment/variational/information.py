@@ -93,7 +93,18 @@ class Information:
         return self.nats / float(np.log(2))
 
 
-NOT_OF_CHANNELS = ("features", "hidden", "windows", "restart", "revisit", "method", "model", "sequences", "draws")
+NOT_OF_CHANNELS = (
+    "features",
+    "hidden",
+    "windows",
+    "restart",
+    "revisit",
+    "walk",
+    "method",
+    "model",
+    "sequences",
+    "draws",
+)
 """Settings of `emp.train` that are about states and models of a world."""
 
 
@@ -131,12 +142,14 @@ def maximise_information(
     strange = [name for name in settings if name in NOT_OF_CHANNELS]
     if strange:
         raise ValueError(f"setting {strange[0]!r} means nothing for a channel; leave it out, or set decoder, its width")
+    if "components" in settings:
+        raise ValueError("setting 'components' belongs to the source; give emp.Gaussian(size, components=...)")
     inputs = Inputs(kind, steps)
     config = configure(
         inputs.length,
         {"updates": 1500, "batch": 1024, "optimiser": "adam"} | settings | {"features": decoder, "hidden": decoder},
     )
-    refuse_beta(config.beta, not isinstance(kind, Categorical), "this channel")
+    refuse_beta(config.beta, not isinstance(kind, Categorical), "a channel of vectors")
     where = channel_experience(channel, inputs, config.batch, seed)
     learner = Learner(config, inputs.single)
     run = Run(Compiled(learner) if where.on_host else learner, where)

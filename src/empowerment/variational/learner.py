@@ -233,7 +233,11 @@ class LearnerMind(NamedTuple):
         return self.learner.choose(self.state, frames, rows, key=key)
 
     def value(self, frames: Any) -> Float[Array, "n"]:
-        return self.state.model.psi(self.state.model.representation(frames))
+        mesh = self.learner.mesh
+        look = on_each(mesh, lambda model, x: model.psi(model.representation(x)), (SHARED, SPREAD))
+        room = 0 if mesh is None else -len(frames) % mesh.size  # every device has as many
+        padded = jnp.pad(frames, [(0, room)] + [(0, 0)] * (frames.ndim - 1))
+        return look(self.state.model, padded)[: len(frames)]
 
     def done(self) -> Float[Array, ""]:
         return self.state.updates / self.learner.config.updates

@@ -139,12 +139,12 @@ Actions = Categorical | Gaussian
 """What a step of a sequence can be: both have `size`, `outputs`, `embed`, `log_prob`, `sample`, `mode`, `uniform`."""
 
 
-def actions_of(world: World, components: int = 1) -> Actions:
+def actions_of(world: World, components: int | None = None) -> Actions:
     """The distribution that fits the actions of a world; `components` are for bounded numbers."""
     if world.continuous is None:
         return Categorical(len(world.actions))
     size, power = world.continuous.size, world.continuous.power
-    return Gaussian(size, power, components if power is None else 1)
+    return Gaussian(size, power, components or 1 if power is None else 1)
 
 
 class Context(NamedTuple):

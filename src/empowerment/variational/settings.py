@@ -25,7 +25,7 @@ RAMP = 0.1
 """Share of the updates over which learning rates rise, where layers are standardised."""
 EARLIER: tuple[dict[str, Any], ...] = (
     {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False},
-    {"components": 1, "windows": 4},
+    {"components": 1, "windows": 4, "walk": False},
 )
 """What runs did that do not say it: they were begun before there was a choice. What came together stands together."""
 COMPONENTS = 8
@@ -62,6 +62,9 @@ class Config:
     revisit: float | None = None
     """Probability that an agent goes back to where a window with a large error started, if it does not start anew; by
     default 0.6, 0.2 or 0 in these kinds of worlds."""
+    walk: bool | None = None
+    """Whether, in grid worlds too large to tabulate, agents start where something is about to happen and some walk
+    greedily; by default they do. Otherwise half start anew as the world does, or where random play led."""
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
@@ -115,9 +118,8 @@ def settled(config: Config, many_pictures: bool) -> Config:
     gradients are then mostly noise, and layers could fall silent."""
     standardise = many_pictures if config.standardise is None else config.standardise
     ramp = (RAMP if standardise else 0.0) if config.ramp is None else config.ramp
-    components = (
-        (1 if config.method == "reparameterised" else COMPONENTS) if config.components is None else config.components
-    )
+    several = 1 if config.method == "reparameterised" else COMPONENTS
+    components = several if config.components is None else config.components
     return dataclasses.replace(config, standardise=standardise, ramp=ramp, components=components)
 
 
@@ -151,8 +153,9 @@ def _check(values: dict[str, Any]) -> None:
             continue
         if not is_number(values[name]) or not 0 <= values[name] <= 1:
             raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
-    if not isinstance(values["standardise"], bool | None):
-        raise ValueError(f"standardise={values['standardise']!r} must be true or false")
+    for name in ("standardise", "walk"):
+        if not isinstance(values[name], bool | None):
+            raise ValueError(f"{name}={values[name]!r} must be true or false")
     for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
         known = get_args(kind)
         if values[name] not in known:
@@ -176,12 +179,12 @@ def is_number(value: Any) -> bool:
 def refuse_beta(beta: float, continuous: bool, where: str) -> None:
     """Densities grow without limit as a distribution narrows, so that -H(a) must not be rewarded."""
     if continuous and beta > 1:
-        raise ValueError(f"beta={beta!r} has no optimum in {where}, whose actions are continuous; give at most 1")
+        raise ValueError(f"beta={beta!r} has no optimum in {where}, where actions are continuous; give at most 1")
 
 
 def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
     """Settings that move agents do not apply to environments that cannot be put into a state."""
-    for name in ("windows", "restart", "revisit"):
+    for name in ("windows", "restart", "revisit", "walk"):
         if name in settings and isinstance(world, HostWorld):
             raise ValueError(
                 f"{name}={settings[name]!r} does not apply to environment {world.name!r}, which cannot be put into a "

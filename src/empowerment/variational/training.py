@@ -136,7 +136,7 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
     if config.method == "variational":
         where = _experience(world, config, mesh)
         config = settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
-        learner = Learner(config, actions_of(world, config.components or 1), mesh=where.mesh)
+        learner = Learner(config, actions_of(world, config.components), mesh=where.mesh)
         _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
         from ..model_based.methods import prepare_with_model
@@ -181,7 +181,7 @@ def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | 
 def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
     """Shapes of a learner for the observations and actions of a run; nothing is allocated."""
     if world is not None:
-        shape, actions = np.shape(world.observe(world.start)), actions_of(world, config.components or 1)
+        shape, actions = np.shape(world.observe(world.start)), actions_of(world, config.components)
     elif "observation" in facts:
         shape, actions = _shape(facts["observation"]), _actions(facts.get("actions"), config.components or 1)
     else:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .learnable import Moved
-from .world import World, leaves, stack, take
+from .world import World, stack, take
 
 
 class Copies:
@@ -41,5 +41,6 @@ class Copies:
         return self.world.draw_actions(shape, rng)
 
     def _put(self, states: Any) -> None:
-        self._states = type(states)(*(np.asarray(x) for x in leaves(states)))
+        whole = isinstance(states, tuple)
+        self._states = type(states)(*map(np.asarray, states)) if whole else np.asarray(states)
         self.seen = np.asarray(self.world.observe(self._states))

@@ -85,10 +85,11 @@ class Layout:
 def outcome(probabilities: Any, uniform: Any) -> Any:
     """Which outcome a number between 0 and 1 draws from each row of probabilities, in NumPy or JAX.
 
-    Divided by their sum, the levels end in exactly 1, so that an outcome of probability zero is never drawn.
+    Divided by their sum, the levels end in 1, so that an outcome of probability zero is not drawn; the last one is left
+    out, since rounding must not lead beyond it.
     """
     levels = namespace(probabilities).cumsum(probabilities, axis=-1)
-    return (uniform[..., None] >= levels / levels[..., -1:]).sum(axis=-1)
+    return (uniform[..., None] >= (levels / levels[..., -1:])[..., :-1]).sum(axis=-1)
 
 
 @dataclass(frozen=True)
