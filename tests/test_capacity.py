@@ -1,12 +1,21 @@
 """Closed forms, properties over random channels, appendix C, and every kind of bad input."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from empowerment import interior_point as solver
 from empowerment.capacity import (
     Capacity,
+    _batch,
+    _blocks,
+    _rounded_up,
+    _stationary_status,
+    _status,
+    _unreduced,
     blahut_arimoto,
     brackets,
     capacities,
@@ -15,7 +24,15 @@ from empowerment.capacity import (
     posterior,
     source_update,
 )
-from empowerment.interior_point import _inverse
+from empowerment.interior_point import (
+    _direction,
+    _inverse,
+    _Point,
+    _respond_to_level,
+    _system,
+    bounds,
+    log_of_output,
+)
 
 TOLERANCE = 1e-9
 KINDS = ("dense", "sparse", "repeated", "nearly equal", "tiny", "counts")
@@ -172,6 +189,7 @@ def test_many_equal_one_by_one(beta):
     matrices = [random_channel(rng, kind, *rng.integers(1, 40, size=2)) for kind in KINDS * 20]
     matrices += matrices[:7]
     results = capacities(matrices, beta)
+    assert max(result.iterations for result in results) <= 12
     for matrix, result in zip(matrices, results, strict=True):
         assert_certified(result, len(matrix))
         alone = capacity(matrix, beta)
@@ -204,6 +222,7 @@ def test_large_channels_close():
 def test_a_singular_matrix_does_not_stop_its_block():
     inverses = _inverse(np.array([np.full((2, 2), 1e20), 2 * np.eye(2)]))
     assert np.isfinite(inverses).all()
+    assert inverses[0, 0, 0] > 0
     np.testing.assert_allclose(inverses[1], np.eye(2) / 2, atol=1e-14)
 
 
@@ -391,3 +410,76 @@ def test_the_bracket_holds_in_fifty_digits_below_one():
             source = [weight / mp.fsum(weights) for weight in weights]
         result = capacity(matrix, beta=0.5)
         assert mp.mpf(result.lower) <= 2 * mp.log(mp.fsum(weights)) <= mp.mpf(result.upper)
+
+
+def test_blahut_arimoto_stops_where_it_should():
+    for beta in (1.0, 0.5, 1.5):  # the uniform source is best: nothing to do
+        assert blahut_arimoto(symmetric(2, 0.1), beta, max_iterations=20).iterations == 0
+    # With beta = 1/2 every step at least halves the distance to the maximum.
+    assert blahut_arimoto(np.array([[1, 0], [0.9, 0.1]]), 0.5, max_iterations=100).iterations < 50
+
+
+@pytest.mark.parametrize("beta", [1.5, 2.0])
+def test_above_one_no_source_has_more_than_its_entropy(beta):
+    result = capacity(np.eye(3), beta)
+    assert np.log(3) / beta < result.upper < np.log(3) / beta + 1e-12
+
+
+def test_minus_zero_is_zero():
+    first, second = capacities([[[1.0, 0.0]], [[1.0, -0.0]]])
+    assert first is second
+
+
+def test_a_bracket_as_wide_as_the_tolerance_is_closed():
+    assert _status(1e-9, 3, 1e-9).startswith("Closed")
+    assert _stationary_status(1e-9, 3, 1e-9).startswith("Stationary")
+
+
+def test_blocks_by_hand(monkeypatch):
+    assert list(map(_rounded_up, (1, 8, 9, 64, 65, 128, 129))) == [8, 8, 16, 64, 80, 128, 160]
+    assert list(_blocks([(3, 5), (9, 5), (8, 8), (3, 5)])) == [[0, 2, 3], [1]]
+    monkeypatch.setattr(sys.modules["empowerment.capacity"], "BLOCK", 2 * 8 * 8)
+    assert list(_blocks([(8, 8)] * 5)) == [[0, 1], [2, 3], [4]]
+
+
+def test_a_closed_channel_does_not_go_on_with_its_block():
+    first, second = capacities([np.eye(2), np.array([[1, 0], [0.9, 0.1]])])
+    assert first.iterations == 0 < second.iterations
+
+
+def test_the_output_is_normalised():
+    channel = _batch([_unreduced(np.eye(2))], 0.0)
+    np.testing.assert_allclose(np.exp(log_of_output(channel, np.array([[1.0, 3.0]]))), [[0.25, 0.75]])
+
+
+@pytest.mark.parametrize("c", [0.0, 1.0])
+def test_bounds_are_widened_by_hand(monkeypatch, c):
+    """Two rows that never meet, D = ln 2 and negentropy -ln 2 each; rounding as if floats had three digits."""
+    monkeypatch.setattr(solver, "EPSILON", 1e-3)
+    channel = _batch([_unreduced(np.array([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]))], c)
+    source, unit, one = np.array([[0.5, 0.5]]), 0.036, np.log(2)
+    lower, upper = bounds(channel, source, log_of_output(channel, source))
+    each = one + unit * (3 * one + 1)
+    if c == 0:
+        assert lower == pytest.approx([one - unit * (3 * one + 1)])
+        assert upper == pytest.approx([each])
+    else:  # the entropy of the source adds another ln 2
+        assert lower == pytest.approx([2 * one - unit * (4 * one + 2)])
+        assert upper == pytest.approx([each + one + unit * (each + one + 1)])
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+def test_a_newton_step_solves_the_linearised_equations(shape):
+    """u = ln pW, p s = product, s = t - D - c ln(m / p) and sum p = 1, each to first order."""
+    rng, c = np.random.default_rng(14), 0.25
+    channel = _batch([_unreduced(random_channel(rng, "dense", *shape))], c)
+    p, u = rng.dirichlet(np.ones(shape[0]), 1), np.log(rng.dirichlet(np.ones(shape[1]), 1))
+    t, s, product = np.full((1, 1), 2.0), 0.1 + rng.random(p.shape), rng.random(p.shape)
+    point, w = _Point(p, u, t, s), channel.rows[0]
+    system = _system(channel, point)
+    dp, du, dt, ds = _direction(channel, point, system, _respond_to_level(channel, system), product)
+    np.testing.assert_allclose(u + du, np.log(p @ w) + dp @ w / (p @ w), atol=1e-9)
+    np.testing.assert_allclose(p * s + p * ds + s * dp, product, atol=1e-9)
+    score = channel.negentropy - u @ w.T - c * np.log(p)
+    np.testing.assert_allclose(s + ds, t + dt - score + du @ w.T + c * dp / p, atol=1e-9)
+    assert dp.sum() == pytest.approx(0, abs=1e-9)

@@ -9,7 +9,7 @@ import empowerment as emp
 from empowerment import channel as channel_module
 from empowerment import reach
 from empowerment.capacity import capacity
-from empowerment.channel import channel, channels
+from empowerment.channel import channel, channels, rows_of
 from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.world import identify, leaves, take
 
@@ -185,3 +185,50 @@ def test_every_state_within_reach():
     assert table.closed
     assert table.size == reach.explore(world, world.states(), 200).size == 145
     assert not reach.closure(world, world.states(), 100).closed
+
+
+def test_rows_of_some_sequences_only():
+    table = np.zeros((4, 3, 4))
+    table[:, 0] = table[:, 1] = np.eye(4)
+    table[0, 1] = [0, 0.25, 0.75, 0]
+    table[:, 2, 3] = 1
+    world = emp.from_transitions(table)
+    noisy, last = [0, 0.25, 0.75, 0], [0, 0, 0, 1]
+    rows = rows_of(world, world.start, np.array([[1, 0], [2, 0], [0, 0], [0, 1], [1, 2]]))
+    np.testing.assert_array_equal(rows, [noisy, last, [1, 0, 0, 0], noisy, last])
+    rows = rows_of(world, world.start, np.array([[1, 0], [0, 1], [1, 1]]))
+    np.testing.assert_array_equal(rows, [[0.25, 0.75]] * 3, "without empty columns")
+
+
+def test_a_channel_is_as_large_as_its_next_step(monkeypatch):
+    world = emp.make("tree")
+    monkeypatch.setattr(channel_module, "BLOCK", 1)
+    monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 2)
+    assert len(channel(world, world.start, 1)[0].matrix) == 2, "one entry, two actions"
+    with pytest.raises(ValueError, match="2 different sequences with 2 entries, 1 steps before the end"):
+        channel(world, world.start, 2)
+
+
+def test_starts_too_large_together_are_composed_apart(monkeypatch):
+    world = emp.make("tree")
+    monkeypatch.setattr(channel_module, "BLOCK", 2)
+    monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 2)
+    built = list(channels(reach.explore(world, np.array([0, 1, 2], np.int32), 1), 1))
+    assert [one.ends.tolist() for one in built] == [[1, 2], [3, 4], [3, 5]]
+
+
+def test_merging_adds_the_distance_of_the_rows_to_the_slack():
+    d = 2.0**-48  # 3.6e-15: all entries round to the same multiple of UNIT
+    block = channel_module._Rows(
+        data=np.array([0.5 + d, 0.5 - d, 0.5 - d, 0.5 + d]),
+        columns=np.array([0, 1, 0, 1]),
+        pointers=np.array([0, 2, 4]),
+        owners=np.zeros(2, np.int64),
+        sequences=np.array([[0], [1]]),
+        multiplicities=np.array([1.0, 2.0]),
+        slack=1e-15,
+    )
+    merged = channel_module._merged(block)
+    assert merged.data.tolist() == [0.5 + d, 0.5 - d]
+    assert merged.multiplicities.tolist() == [3]
+    assert merged.slack == 1e-15 + 2 * d

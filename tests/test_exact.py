@@ -1,4 +1,5 @@
 import inspect
+import sys
 from importlib.resources import files
 from itertools import product
 
@@ -9,10 +10,10 @@ import empowerment as emp
 from empowerment import counting
 from empowerment.capacity import capacity
 from empowerment.channel import channel
-from empowerment.exact import ends, optimal_source
+from empowerment.exact import _merging_error, ends, optimal_source
 from empowerment.reach import explore
 from empowerment.worlds.grid import GridWorld, Map
-from empowerment.worlds.world import leaves, take
+from empowerment.worlds.world import World, leaves, take
 
 K = 5
 
@@ -244,6 +245,10 @@ def test_states_that_the_world_does_not_have():
         "number 0: agent=0": start._replace(agent=np.int32(0)),
         "agent=-5": start._replace(agent=np.int32(-5)),
         "agent=10000": start._replace(agent=np.int32(10_000)),
+        "agent=104": start._replace(agent=np.int32(8 * 13)),  # one row below the map
+        "agent=-2147483648": start._replace(agent=np.int64(-(2**31))),
+        "agent=2147483647": start._replace(agent=np.int64(2**31 - 1)),
+        "is a tuple": tuple(start)[:7],
         "agent=44": start._replace(agent=np.int32(3 * 13 + 5)),  # the closed door
         "number 1": world.place([14, 0]),
         "shape": start._replace(keys=np.ones((1, 2), bool)),
@@ -257,6 +262,8 @@ def test_states_that_the_world_does_not_have():
         with pytest.raises(ValueError, match=message):
             emp.exact(world, 2, states)
     assert emp.exact(world, 2, start._replace(agent=np.int32(44), doors=np.ones(1, bool))).nats > 0
+    with pytest.raises(ValueError, match="states is a tuple"):
+        emp.exact(emp.make("tree"), 2, (np.array([0]), np.array([1])))
 
 
 def test_a_state_inside_a_box():
@@ -286,3 +293,84 @@ def test_progress_goes_to_standard_error_and_changes_nothing(capsys):
     world = emp.make("two-rooms", slip=0.1)
     np.testing.assert_array_equal(emp.exact(world, 2, progress=True).nats, emp.exact(world, 2).nats)
     assert capsys.readouterr().out == ""
+
+
+def test_the_price_of_merging_by_hand():
+    assert _merging_error(0.5, 3) == pytest.approx(np.log(12)), "2 (h(1/2) + 1/2 ln 3) = 2 ln 2 + ln 3"
+    assert _merging_error(0.0, 3) == 0
+
+
+def test_counts_are_whole_numbers_below_two_to_the_63():
+    world = emp.from_transitions(np.array([[0, 0]]))  # both actions stay
+    for horizon, kind in ((62, np.int64), (63, np.float64)):
+        _, counts = ends(world, world.start, horizon)
+        assert counts.dtype == kind
+        assert counts.tolist() == [2**horizon]
+
+
+def test_the_largest_source_is_listed(monkeypatch):
+    world = emp.make("tree")
+    monkeypatch.setattr(sys.modules["empowerment.exact"], "LARGEST_SOURCE", 8)
+    assert len(optimal_source(world, world.start, 3).sequences) == 8
+    with pytest.raises(ValueError, match="too many to list"):
+        optimal_source(world, world.start, 4)
+
+
+def test_point_mass_of_bounded_power():
+    world = emp.make("point-mass", noise=0.5)
+    assert emp.exact(world, 1, world.start).nats == pytest.approx([0.5 * np.log(5)])  # gain 1 / 0.5²
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        emp.exact(world, 1, world.start._replace(velocity=np.array([np.nan], np.float32)))
+    with pytest.raises(ValueError, match="continuous actions"):
+        emp.exact(emp.make("point-mass", power=None), 1)
+
+
+def test_states_at_the_edge_of_a_map_without_walls():
+    world = GridWorld(Map.parse("a.", "two"))
+    assert emp.exact(world, 1, world.place([0, 1])).nats == pytest.approx([np.log(2)] * 2)
+    with pytest.raises(ValueError, match="number 0: agent=2"):
+        emp.exact(world, 1, world.start._replace(agent=np.int32(2)))
+
+
+class Ring(World):
+    name, actions, chances, start = "ring", ("on", "back"), 1, np.int32(0)
+
+    def step(self, state, action, chance):
+        return (state + np.where(action == 0, 1, 2) + 0 * chance).astype(np.int32) % np.int32(3)
+
+    def observe(self, state):
+        return np.asarray(state)[..., None].astype(np.float32)
+
+    def states(self):
+        return np.arange(3, dtype=np.int32)
+
+
+def test_a_world_without_layout():
+    assert emp.exact(Ring(), 1, np.array([2, 0])).nats == pytest.approx([np.log(2)] * 2)
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.1])
+def test_a_bar_is_drawn_only_if_asked_for(monkeypatch, slip):
+    bars = []
+
+    class Bar:
+        def __init__(self, **options):
+            self.options, self.done = options, 0
+            bars.append(self)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def update(self, done):
+            self.done += done
+
+    monkeypatch.setattr("tqdm.tqdm", Bar)
+    world = emp.make("two-rooms", slip=slip)
+    emp.exact(world, 2)
+    assert not bars
+    emp.exact(world, 2, progress=True)
+    assert bars[0].done == bars[0].options.pop("total") > 1
+    assert bars[0].options == {"unit": "state", "delay": 1.0, "leave": False}

@@ -162,7 +162,7 @@ def check_horizon(horizon: Any) -> None:
 def check_states(world: World, states: State) -> State:
     """The states as a batch of NumPy arrays in the world's own types; a ValueError says what is wrong with them."""
     start = world.start
-    if isinstance(start, tuple) and not (isinstance(states, tuple) and len(states) == len(start)):
+    if isinstance(states, tuple) != isinstance(start, tuple) or len(leaves(states)) != len(leaves(start)):
         raise ValueError(
             f"states is a {type(states).__name__}, and states of world {world.name!r} are a {type(start).__name__}; "
             "change those that world.states() gives"

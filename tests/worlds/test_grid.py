@@ -182,6 +182,7 @@ def test_slip_replaces_the_action_by_one_of_four_moves():
         ("#a?", ["'?'", "line 1, column 3"]),
         ("...", ["no agent start"]),
         ("a.\n.a", ["2 agents", "line 2, column 2"]),
+        ("a.a\n.a.", ["3 agents", "line 1, column 3"]),
         ("", ["empty"]),
     ],
 )
@@ -222,3 +223,36 @@ def test_keys_are_equal_where_whole_states_are(parts):
     np.testing.assert_array_equal(same, np.tile(np.eye(4, dtype=bool), (2, 2)))
     bits = sum(8 * p.itemsize if p.dtype != bool else 8 * -(-p[0].size // 8) for p in parts)
     assert (keys.dtype == np.uint64) == (bits <= 64)
+
+
+def test_pictures_by_hand():
+    """Three parts of a thing's colour over one part of what is beneath."""
+    world, cells = grid("a#kkdbl", bricks=True), np.arange(7)
+    wall, floor, key = [60, 60, 60], [255, 255, 255], [243, 234, 113]
+    agent, door, box, lava = [63, 149, 197], [63, 182, 150], [176, 147, 102], [223, 134, 63]
+    assert world.observe(world.start)[0].tolist() == [agent, wall, key, key, door, box, lava]
+    state = world.start._replace(
+        agent=np.int32(2),
+        carrying=np.bool_(True),
+        doors=np.ones(1, bool),
+        boxes=cells == 3,
+        bricks=cells == 0,
+        lava=np.zeros(7, bool),
+    )
+    carrying, box, brick, opened = [213, 149, 153], [173, 141, 66], [159, 159, 183], [206, 232, 217]  # two over keys
+    assert world.observe(state)[0].tolist() == [brick, wall, carrying, box, opened, floor, floor]
+    assert (world.observe(state._replace(alive=np.bool_(False))) == [213, 94, 0]).all()
+
+
+def test_worlds_have_nothing_that_is_not_asked_for():
+    world = grid("a.")
+    assert world.actions == ("up", "down", "left", "right", "stay")
+    assert world.start.boxes.size == world.start.bricks.size == world.start.lava.size == 0
+    assert world.probabilities(world.start, np.int32(0)).tolist() == [1.0]
+
+
+def test_a_single_state_has_a_place_and_death_is_the_end():
+    assert make("key-door").locate(make("key-door").start).tolist() == [5, 3]
+    world = grid("a..l")
+    assert not world.terminal(world.start)
+    assert world.terminal(walk(world, "stay", "stay", "stay"))
