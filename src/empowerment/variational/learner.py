@@ -229,7 +229,7 @@ class LearnerMind(NamedTuple):
     """Learner, or another with the same methods."""
     state: State
 
-    def __call__(self, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
+    def __call__(self, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Array:
         return self.learner.choose(self.state, frames, rows, key=key)
 
     def value(self, frames: Any) -> Float[Array, "n"]:
