@@ -179,6 +179,22 @@ def test_components_lie_side_by_side_and_are_drawn_by_weight():
         Gaussian(1, 2.0, 3)
 
 
+@pytest.mark.parametrize("out", [-50.0, 50.0])
+def test_components_cannot_hide_at_the_edge(out):
+    """However far out their means are sent, draws stay where their density is known: the mean of -ln p of narrow and of
+    wide components is their entropy."""
+    family, n = Gaussian(1, components=2), 20_000
+    for spread in (-20.0, 20.0):
+        outputs = jnp.array([[out, out, spread, spread, 0.0, 0.0]]).repeat(n, axis=0)
+        drawn = family.sample(outputs, jax.random.key(0))
+        _, log_std, _ = family._parameters(outputs[:1])
+        normal = np.arctanh(np.asarray(drawn, np.float64))
+        stretch = np.log(1 - np.tanh(normal) ** 2)
+        entropy = 0.5 * np.log(2 * np.pi * np.e) + float(log_std.min()) + stretch.mean()
+        assert -float(family.log_prob(outputs, drawn).mean()) == pytest.approx(entropy, abs=0.05)
+        assert np.abs(drawn).max() < 1 - 1e-6
+
+
 def test_components_are_nearly_even_at_first():
     points = jnp.linspace(-0.98, 0.98, 50)[:, None]
     density = np.exp(np.asarray(Gaussian(1, components=8).log_prob(jnp.zeros((50, 24)), points)))

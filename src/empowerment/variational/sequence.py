@@ -51,6 +51,10 @@ EDGE = 1 - 1e-6
 """Squashed actions come no nearer to their bounds: single precision could not tell them apart there."""
 NARROW, WIDE = 7.0, 1.0
 """How far below and above its first value the logarithm of a standard deviation can go."""
+MOST_COMPONENTS = 64
+FARTHEST, TAIL = 3.0, 4.0
+"""How far from zero the mean of one of several components can be before squashing, and how many standard deviations (of
+at most 1) a draw can be from it: none comes to the edge, where its density would be lost in rounding."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,10 @@ class Gaussian:
     components: int = 1
 
     def __post_init__(self) -> None:
-        if self.components < 1 or (self.components > 1 and self.power is not None):
-            raise ValueError(f"components={self.components!r} must be 1, or more where power is None")
+        if not 1 <= self.components <= (MOST_COMPONENTS if self.power is None else 1):
+            raise ValueError(
+                f"components={self.components!r} must be 1 with a power, and from 1 to {MOST_COMPONENTS} without"
+            )
 
     @property
     def outputs(self) -> int:
@@ -101,7 +107,10 @@ class Gaussian:
             key, pick = jax.random.split(key)
             chosen = jax.random.categorical(pick, log_weight)[..., None]
             mean, log_std = (jnp.take_along_axis(x, chosen, -1) for x in (mean, log_std))
-        return self._squash((mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))[..., 0])
+            drawn = jax.random.truncated_normal(key, -TAIL, TAIL, mean.shape)
+        else:
+            drawn = jax.random.normal(key, mean.shape)
+        return self._squash((mean + jnp.exp(log_std) * drawn)[..., 0])
 
     def mode(self, outputs: Float[Array, "n outputs"]) -> Float[Array, "n size"]:
         """The median of each number's likeliest component, which squashing keeps where it is."""
@@ -121,15 +130,19 @@ class Gaussian:
         mean, spread, *weight = jnp.moveaxis(outputs.reshape(shape), -3, 0)
         middle, width = self._side_by_side()
         narrow, wide = (limit * jnp.tanh(spread / limit) for limit in (NARROW, WIDE))
-        log_std = jnp.log(width) + jnp.where(spread < 0, narrow, wide)
-        return middle + self.scale * mean, log_std, jax.nn.log_softmax(*weight) if weight else jnp.zeros_like(mean)
+        mean, log_std = middle + self.scale * mean, jnp.log(width) + jnp.where(spread < 0, narrow, wide)
+        if not weight:
+            return mean, log_std, jnp.zeros_like(mean)
+        return FARTHEST * jnp.tanh(mean / FARTHEST), jnp.minimum(log_std, 0.0), jax.nn.log_softmax(*weight)
 
     def _side_by_side(self) -> tuple[Any, Any]:
         """First means and standard deviations of the components, before squashing."""
         if self.components == 1:
             return jnp.zeros(1), jnp.full(1, self.scale)
         middle = (2 * np.arange(self.components) + 1) / self.components - 1
-        return jnp.arctanh(middle), jnp.asarray(1 / (self.components * (1 - middle**2)))
+        return FARTHEST * jnp.arctanh(np.arctanh(middle) / FARTHEST), jnp.asarray(
+            1 / (self.components * (1 - middle**2))
+        )
 
     def _squash(self, normal: Float[Array, "... size"]) -> Float[Array, "... size"]:
         return jnp.clip(jnp.tanh(normal), -EDGE, EDGE) if self.power is None else normal

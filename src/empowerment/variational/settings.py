@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean
 from ..worlds.world import World
-from .sequence import Prefix
+from .sequence import MOST_COMPONENTS, Prefix
 
 LARGEST = {
     "horizon": 2**12,
@@ -18,7 +18,7 @@ LARGEST = {
     "hidden": 2**14,
     "sequences": 2**20,
     "draws": 2**20,
-    "components": 2**10,
+    "components": MOST_COMPONENTS,
 }
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
 RAMP = 0.1
