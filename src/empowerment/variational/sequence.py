@@ -52,9 +52,9 @@ EDGE = 1 - 1e-6
 NARROW, WIDE = 7.0, 1.0
 """How far below and above its first value the logarithm of a standard deviation can go."""
 MOST_COMPONENTS = 64
-FARTHEST, TAIL = 3.0, 4.0
-"""How far from zero the mean of one of several components can be before squashing, and how many standard deviations (of
-at most 1) a draw can be from it: none comes to the edge, where its density would be lost in rounding."""
+FARTHEST, BROADEST, TAIL = 4.0, 0.75, 4.0
+"""How far from zero the mean of one of several components can be before squashing, its largest standard deviation, and
+how many of these a draw can be from it: none comes to the edge, where its density would be lost in rounding."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,11 @@ class Gaussian:
         mean, log_std = middle + self.scale * mean, jnp.log(width) + jnp.where(spread < 0, narrow, wide)
         if not weight:
             return mean, log_std, jnp.zeros_like(mean)
-        return FARTHEST * jnp.tanh(mean / FARTHEST), jnp.minimum(log_std, 0.0), jax.nn.log_softmax(*weight)
+        return (
+            FARTHEST * jnp.tanh(mean / FARTHEST),
+            jnp.minimum(log_std, math.log(BROADEST)),
+            jax.nn.log_softmax(*weight),
+        )
 
     def _side_by_side(self) -> tuple[Any, Any]:
         """First means and standard deviations of the components, before squashing."""
