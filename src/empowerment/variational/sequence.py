@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ..worlds.world import World
+from ..worlds.world import Continuous, World
 from .representation import rectified, weights
 
 Prefix = Literal["whole", "previous"]
@@ -160,8 +160,12 @@ def actions_of(world: World, components: int | None = None) -> Actions:
     """The distribution that fits the actions of a world; `components` are for bounded numbers."""
     if world.continuous is None:
         return Categorical(len(world.actions))
-    size, power = world.continuous.size, world.continuous.power
-    return Gaussian(size, power, components or 1 if power is None else 1)
+    return vectors(world.continuous, components)
+
+
+def vectors(kind: Continuous, components: int | None) -> Gaussian:
+    """The distribution of such actions; several components are for bounded numbers only."""
+    return Gaussian(kind.size, kind.power, 1 if kind.power is not None or components is None else components)
 
 
 class Context(NamedTuple):

@@ -97,6 +97,10 @@ class Config:
     """Decay of the running average of the weights that estimates are made with; 0 for no averaging."""
 
 
+OPEN = frozenset(field.name for field in dataclasses.fields(Config) if field.default is None)
+"""Settings that may be None: what is usual in the kind of world."""
+
+
 def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
     """The configuration of a run in this world; a ValueError says which setting does not fit."""
     _refuse_moves(world, settings)
@@ -139,22 +143,20 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
 
 
 def _check(values: dict[str, Any]) -> None:
+    values = {name: value for name, value in values.items() if value is not None or name not in OPEN}
     for name, largest in LARGEST.items():
-        value = values[name]
-        if value is None and name in ("components", "windows"):
-            continue
+        value = values.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
             raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")
     for name in ("beta", "learning_rate", "muon_rate"):
         if not is_number(values[name]) or not 0 < values[name] < float("inf"):
             raise ValueError(f"{name}={values[name]!r} must be a positive number")
     for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average", "ramp"):
-        if values[name] is None and name in ("restart", "revisit", "ramp"):
-            continue
-        if not is_number(values[name]) or not 0 <= values[name] <= 1:
-            raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
+        value = values.get(name, 0)
+        if not is_number(value) or not 0 <= value <= 1:
+            raise ValueError(f"{name}={value!r} must lie between 0 and 1")
     for name in ("standardise", "walk"):
-        if not isinstance(values[name], bool | None):
+        if not isinstance(values.get(name, False), bool):
             raise ValueError(f"{name}={values[name]!r} must be true or false")
     for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
         known = get_args(kind)
@@ -165,7 +167,7 @@ def _check(values: dict[str, Any]) -> None:
         raise ValueError(
             f"model={values['model']!r} is for gradients through it; give method='reparameterised', or leave it out"
         )
-    if values["method"] == "reparameterised" and values["components"] not in (None, 1):
+    if values["method"] == "reparameterised" and values.get("components", 1) != 1:
         raise ValueError(
             f"components={values['components']!r} cannot be differentiated through; leave it out with "
             "method='reparameterised'"

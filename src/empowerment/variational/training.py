@@ -19,7 +19,7 @@ from .. import _version
 from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import rebuild
-from ..worlds.world import World
+from ..worlds.world import Continuous, World
 from .checkpoint import RunDirectory
 from .devices import (
     SHARED,
@@ -38,7 +38,7 @@ from .estimator import Estimator
 from .experience import STAYING, Experience, experience, moves
 from .host import REUSE, Compiled, HostExperience
 from .learner import Info, Learner, LearnerMind, State
-from .sequence import Actions, Categorical, Gaussian, actions_of
+from .sequence import Actions, Categorical, actions_of, vectors
 from .settings import EARLIER, Config, checked, configure, is_number, settled
 from .soundness import checked_sample, refuse_nonsense
 from .tracking import Tracker
@@ -183,7 +183,7 @@ def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
     if world is not None:
         shape, actions = np.shape(world.observe(world.start)), actions_of(world, config.components)
     elif "observation" in facts:
-        shape, actions = _shape(facts["observation"]), _actions(facts.get("actions"), config.components or 1)
+        shape, actions = _shape(facts["observation"]), _actions(facts.get("actions"), config.components)
     else:
         raise ValueError("this run was trained on a world that only its program knows; train anew with this version")
     learner, sample = Learner(config, actions), jax.ShapeDtypeStruct((2, *shape), jnp.float32)
@@ -197,12 +197,12 @@ def _shape(fact: Any) -> tuple[int, ...]:
     return tuple(fact)
 
 
-def _actions(fact: Any, components: int) -> Actions:
+def _actions(fact: Any, components: int | None) -> Actions:
     """What a run says of its actions: how many there are, or what kind of vectors."""
     size, power = (fact.get("size"), fact.get("power")) if isinstance(fact, dict) else (fact, None)
     if not _is_size(size) or not (power is None or (is_number(power) and 0 < power < float("inf"))):
         raise ValueError(f"run.json has actions {fact!r}; restore the file")
-    return Gaussian(size, power, components if power is None else 1) if isinstance(fact, dict) else Categorical(size)
+    return vectors(Continuous(size, power), components) if isinstance(fact, dict) else Categorical(size)
 
 
 def _is_size(value: Any) -> TypeGuard[int]:
