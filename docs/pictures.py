@@ -1,4 +1,4 @@
-"""Makes the pictures of the documentation (`make pictures`): all but the last from the library, in seconds."""
+"""Makes the pictures of the documentation (`make pictures`): from the library and the examples, but for the static rooms, copied from results/."""
 
 import os
 import subprocess

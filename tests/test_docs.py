@@ -74,6 +74,11 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+def test_the_map_of_the_page_is_the_file():
+    page = (ROOT / "docs" / "getting-started.md").read_text()
+    assert f"```\n{(ROOT / 'docs' / 'my_map.txt').read_text().strip()}\n```" in page
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.stem)
 def test_code_of_the_pages_runs(page, tmp_path, monkeypatch, quick_compilation):
     """In order, as a reader would, but with few updates."""
