@@ -17,7 +17,7 @@ def run(name, directory, *flags):
         env={**os.environ, "MPLBACKEND": "Agg"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
 

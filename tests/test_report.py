@@ -184,7 +184,7 @@ def test_the_episode_plays_steps_and_stops(page):
     assert page.locator(".bars .bar.chosen").count() == 1
     page.locator(".controls select").select_option("12")
     page.locator(".controls .toggle").click()
-    page.locator(".said", has_text="step 6 of 6").wait_for(timeout=20_000)
+    page.locator(".said", has_text="step 6 of 6").wait_for(timeout=60_000)
     assert page.locator(".controls .toggle").text_content() == "▶ play"
     page.locator(".player").press("ArrowLeft")
     assert "step 5 of 6" in said.text_content()

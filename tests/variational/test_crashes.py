@@ -182,12 +182,12 @@ def test_a_second_process_is_refused_and_an_interrupt_leaves_a_usable_run(tmp_pa
             assert first.poll() is None, first.communicate()[1]
             time.sleep(0.05)
         second = command(*args, "--resume")
-        _, sentence = second.communicate(timeout=300)
+        _, sentence = second.communicate(timeout=900)
         assert second.returncode == 2
         assert f"is being written by process {first.pid}" in sentence
         assert "Traceback" not in sentence
         first.send_signal(signal.SIGINT)
-        _, sentence = first.communicate(timeout=300)
+        _, sentence = first.communicate(timeout=900)
     finally:
         first.kill()
     assert first.returncode == 130
