@@ -10,7 +10,7 @@ import pytest
 import empowerment as emp
 from empowerment.variational import training
 from empowerment.variational.checkpoint import RunDirectory, flatten
-from empowerment.variational.experience import beginnings
+from empowerment.variational.experience import beginnings, unusual
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
 from empowerment.variational.settings import Config, usual
@@ -188,6 +188,15 @@ def test_large_worlds_start_anew_more_often_than_tables():
     assert (told.restart, told.revisit) == (0.3, 0.0)
 
 
+def test_what_is_unusual_is_picked_but_not_a_single_freak():
+    changes = np.repeat([0, 6, 9, 12, 15], [900, 8998, 60, 40, 2])
+    share = np.bincount(changes, weights=unusual(changes))
+    assert share[[0, 6]].sum() == 0  # 9 % and 90 % of the windows
+    np.testing.assert_allclose(share[[9, 12]], 1 / 2.2)
+    np.testing.assert_allclose(share[15], 0.2 / 2.2)  # two windows, where ten would count in full
+    np.testing.assert_allclose(unusual(np.repeat([2, 3], [30, 10])), np.repeat([1 / 60, 1 / 20], [30, 10]))
+
+
 def test_something_is_about_to_happen_where_many_agents_start():
     """The box is near to few cells, but to many of the eventful starts."""
     world = emp.make("box-movable")
@@ -205,12 +214,12 @@ def test_something_is_about_to_happen_where_many_agents_start():
 
 
 def test_what_is_moved_about_comes_later():
-    """At first boxes are where the world has them or, in eventful starts, nearly always; later anywhere."""
+    """At first boxes are where the world has them or, in eventful starts, mostly; later anywhere."""
     world = emp.make("box-movable")
     where = training._experience(world, training.configure(5, {"batch": 4096}))
     home = np.asarray(world.start.boxes).argmax()
     first, later = (np.asarray(where._fresh(done, key=jax.random.key(0)).boxes).argmax(-1) for done in (0.0, 1.0))
-    assert (first == home).mean() > 0.9
+    assert (first == home).mean() > 0.85
     assert (later == home).mean() < 0.8
 
 

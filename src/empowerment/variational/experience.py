@@ -41,6 +41,8 @@ STROLLERS, HOST_STROLLERS, STROLL = 8192, 1024, 40
 """Agents, fewer where the world runs on the host, and steps of the random play that further starts come from."""
 SIMPLER = 0.5
 """Share of the updates before states with everything moved about are started from: what moves is to be seen first."""
+USUAL, FREAK = 0.05, 0.001
+"""A number of changes is unusual that at most this share of windows have; fewer than that share count for less."""
 WALKING, STRAYING, WEARY = 8, 0.2, 0.02
 """Every how many agents one walks greedily; how often it takes any action instead, and how often it starts anew."""
 
@@ -285,9 +287,17 @@ def beginnings(world: World, horizon: int, looking: bool = True) -> tuple[State,
     within = min(horizon, STROLL // 2)
     before = stack([take(states, living) for states, living in zip(path[:-within], alive, strict=False)])
     changes = np.concatenate(list(_changes(world, path, alive, within)))
-    rarity = 1 / np.bincount(changes)[changes]
-    eventful = take(before, rng.choice(len(changes), size, p=rarity / rarity.sum()))
+    eventful = take(before, rng.choice(len(changes), size, p=unusual(changes)))
     return stack([own, eventful, any_met]), 2 * size
+
+
+def unusual(changes: np.ndarray) -> np.ndarray:
+    """How likely each window is to be picked: each number of changes that few windows have is as likely as any other
+    such, but for the very rarest, which are one or two windows. Where none is unusual, all are."""
+    counts, windows = np.bincount(changes), len(changes)
+    few = counts <= USUAL * windows
+    weights = np.where(few | ~few[changes].any(), 1 / np.maximum(counts, FREAK * windows), 0.0)[changes]
+    return weights / weights.sum()
 
 
 def _stroll(world: World, states: State, rng: np.random.Generator) -> list[State]:
