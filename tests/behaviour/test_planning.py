@@ -73,6 +73,15 @@ def test_q_learning_reaches_value_iteration_in_a_deterministic_world():
     np.testing.assert_allclose(learned.scores(states), plan(world, value, 0.8).scores(states), atol=1e-6)
 
 
+def test_q_learning_expects_nothing_after_death():
+    world = GridWorld(Map.parse("######\n#a..l#\n######", "lava"), bricks=True)
+    value, states = exact_value(world, 2), world.states()
+    learned = q_learning(world, value, 0.8, steps=3000, epsilon=0.5)
+    truth = plan(world, value, 0.8).scores(states)
+    assert (truth == 0).any()  # some actions lead to death at once
+    np.testing.assert_allclose(learned.scores(states), truth, atol=1e-6)
+
+
 def test_q_learning_approaches_value_iteration_in_a_random_world():
     rng = np.random.default_rng(0)
     world = emp.from_transitions(rng.dirichlet(np.ones(4), size=(4, 2)))

@@ -95,9 +95,9 @@ def q_learning(
     """Q-learning on sampled experience: Q(s, a) += n(s, a)^-slowing (r + γ max_a' Q(s', a') - Q(s, a)).
 
     `walkers` agents take `steps` steps each, a random action with probability `epsilon`, and begin anew at a random
-    place after `length` of them. The world is only played, never enumerated. `slowing` is 0 in a deterministic world
-    and 0.6 in a random one unless given. `initial` is the Q of what was never tried: for empowerment as the reward
-    by default that of staying at the most empowered place for ever, else 0.
+    place after `length` of them; nothing comes after a terminal state. The world is only played, never enumerated.
+    `slowing` is 0 in a deterministic world and 0.6 in a random one unless given. `initial` is the Q of what was never
+    tried: for empowerment as the reward by default that of staying at the most empowered place for ever, else 0.
     """
     check_gamma(gamma)
     refuse_continuous(world, "Q-learning")
@@ -112,7 +112,8 @@ def q_learning(
         guess = rng.integers(len(world.actions), size=walkers)
         actions = np.where(rng.random(walkers) < epsilon, guess, learner(states, rng).actions[:, 0])
         after = advance(world, states, actions, rng)
-        targets = reward(states, actions, after) + gamma * learner.scores(after).max(axis=1)
+        following = np.where(world.terminal(after), 0.0, learner.scores(after).max(axis=1))
+        targets = reward(states, actions, after) + gamma * following
         _update(learner, tries, states, actions, targets, slowing)
         states = restarted(world, after, (t + 1) % length == 0, rng)
     return learner
