@@ -1,5 +1,6 @@
 """Learning with continuous actions: the price of power by hand, and learned empowerment against closed forms."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import empowerment as emp
 from empowerment.gaussian import linear_empowerment
+from empowerment.variational import estimator
 from empowerment.variational.experience import Batch
 from empowerment.variational.learner import PRICE_RATE, Learner, cost
 from empowerment.variational.sequence import Gaussian
@@ -47,6 +49,22 @@ def test_what_power_costs_is_refunded():
     assert np.allclose(state.model.empowerment(frames, 1.0), psi + 2.0)
 
 
+def test_bound_keeps_to_the_allowed_power(monkeypatch):
+    """At first q is N(0, 1); a source N(0, σ²) with σ > 1 is played as N(0, 1), so that H(h) falls by ln σ."""
+    world, config = emp.make("point-mass"), configure(1, {"beta": 0.5, "features": 8, "hidden": 8})
+    sample = jnp.ones((4, 2)) * jnp.arange(4.0)[:, None]
+    model = Learner(config, Gaussian(1, 1.0)).init(sample, key=jax.random.key(0)).model
+    wider = eqx.tree_at(lambda m: m.source.last_bias, model, jnp.array([[0.0, 0.5]]))
+    sent, played = [], estimator.play
+    monkeypatch.setattr(estimator, "play", lambda *args: (sent.append(args[2]), played(*args))[1])
+    found = estimator.Estimator(wider, config, world).bound(samples=20_000)
+    log_std = np.tanh(0.5)
+    entropy = 0.5 * np.log(2 * np.pi * np.e)
+    by_hand = -0.5 * np.log(2 * np.pi) - 0.5 * np.exp(2 * log_std) + 2 * (entropy + log_std) - log_std
+    assert found.nats == pytest.approx(by_hand, abs=0.03)
+    assert max(float((actions**2).mean()) for actions in sent) < 1 + 1e-5
+
+
 def test_beta_above_one_is_refused():
     with pytest.raises(ValueError, match=r"beta=1\.5"):
         emp.train(emp.make("point-mass"), beta=1.5, updates=1)
@@ -63,12 +81,12 @@ def test_continuous_worlds_are_not_enumerated():
 
 def test_a_short_run_comes_near_resumes_and_loads(tmp_path):
     world = emp.make("point-mass", noise=0.5)
-    estimator = emp.train(world, 1, out=tmp_path / "run", updates=600, progress=False, **SMALL)
+    learned = emp.train(world, 1, out=tmp_path / "run", updates=600, progress=False, **SMALL)
     truth = emp.exact(world, 1).nats
-    assert np.abs(estimator.landscape().nats / truth - 1).max() < 0.1
+    assert np.abs(learned.landscape().nats / truth - 1).max() < 0.1
     loaded = emp.load(tmp_path / "run")
-    assert np.array_equal(loaded.landscape().nats, estimator.landscape().nats)
-    assert estimator.source(world.observe(world.start), 5).shape == (5, 1, 1)
+    assert np.array_equal(loaded.landscape().nats, learned.landscape().nats)
+    assert learned.source(world.observe(world.start), 5).shape == (5, 1, 1)
 
 
 @pytest.mark.slow

@@ -36,6 +36,15 @@ def test_gaussian_channel_keeps_to_its_power():
     assert np.exp(found.source.log_prob(grid[:, None])).sum() * 0.01 == pytest.approx(1, abs=1e-3)
 
 
+def test_what_was_scaled_down_is_measured_as_it_was_sent(monkeypatch):
+    monkeypatch.setattr(emp.Gaussian, "gain", lambda self, draws: 0.5)
+    found = emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 32, beta=0.5, **QUICK)
+    sent = found.source.sample(2**15, seed=7)
+    received = sent + np.random.default_rng(0).normal(size=sent.shape)
+    values = found.decoder.log_prob(sent, received) - found.source.log_prob(sent) / 0.5
+    assert values.mean() == pytest.approx(found.nats, abs=5 * found.error)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", CASES)

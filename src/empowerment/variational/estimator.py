@@ -80,7 +80,10 @@ class Estimator:
     def bound(
         self, world: World | None = None, states: State | None = None, samples: int = 1000, seed: int = 0
     ) -> Bound:
-        """The variational bound at each state, from sequences drawn from the source and played in the world."""
+        """The variational bound at each state, from sequences drawn from the source and played in the world.
+
+        Where power is bounded and a state's sequences would exceed it, they are scaled down to what is allowed.
+        """
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
             raise ValueError(f"samples={samples!r} must be a whole number of 2 or more, for a standard error")
         world = self._world(world)
@@ -89,8 +92,9 @@ class Estimator:
         for i in range(len(leaves(states)[0])):
             state = take(states, i)
             actions = self.source(np.asarray(world.observe(state)), samples, seed=int(rng.integers(2**31)))
-            log_q, log_h = self._terms(world, state, actions, rng)
-            values = bound(log_q, log_h, self.config.beta)
+            gain = self.model.source.actions.gain(actions)
+            log_q, log_h = self._terms(world, state, actions, rng, gain)
+            values = bound(log_q, log_h, self.config.beta, actions[0].size * np.log(gain))
             rows.append((values.mean(), values.std(ddof=1) / np.sqrt(samples)))
         return Bound(*np.array(rows).T)
 
@@ -109,10 +113,15 @@ class Estimator:
         )
 
     def _terms(
-        self, world: World, state: State, actions: np.ndarray, rng: np.random.Generator | None = None
+        self,
+        world: World,
+        state: State,
+        actions: np.ndarray,
+        rng: np.random.Generator | None = None,
+        gain: float = 1.0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """ln q and ln h of sequences played from one state; each distinct end is seen once."""
-        ends = play(world, state, actions, rng)
+        """ln q and ln h of sequences played from one state, multiplied by `gain`; each distinct end is seen once."""
+        ends = play(world, state, actions if gain == 1 else np.float32(gain) * actions, rng)
         _, first, index = np.unique(identify(ends), return_index=True, return_inverse=True)
         frames = np.asarray(world.observe(stack([take(ends, first), repeat(state, 1)])))
         # Padded to few different sizes, so that few are compiled.

@@ -156,9 +156,9 @@ def maximise_information(
     model = learn(run, run.init(seed), progress=progress).learner.average
     power = None
     if not isinstance(kind, Categorical) and kind.power is not None:
-        power = float(np.square(LearnedSource(model, where).sample(samples, seed=seed + 1)).mean()) * kind.size
-        where = replace(where, inputs=replace(inputs, gain=min(1.0, float(np.sqrt(kind.power / power)))))
-        power = min(power, kind.power)
+        drawn = LearnedSource(model, where).sample(samples, seed=seed + 1)
+        where = replace(where, inputs=replace(inputs, gain=kind.gain(drawn)))
+        power = min(float(np.square(drawn).mean()) * kind.size, kind.power)
     values = _measured(model, where, config.beta, samples, seed)
     error = float(values.std(ddof=1) / np.sqrt(len(values)))
     return Information(float(values.mean()), error, power, LearnedSource(model, where), LearnedDecoder(model, where))
@@ -172,7 +172,7 @@ def _measured(model: Model, where: ChannelExperience, beta: float, samples: int,
         draw, send = jax.random.split(key)
         sequences = choose(model, empty, jnp.zeros(BLOCK, jnp.int32), key=draw)
         log_q, log_h, _ = terms(model, where.batch(sequences, where.received(sequences, key=send)))
-        values.append(np.asarray(bound(log_q, log_h, beta), np.float64))
+        values.append(np.asarray(bound(log_q, log_h, beta, where.inputs.log_volume), np.float64))
     return np.concatenate(values)
 
 

@@ -29,9 +29,13 @@ def psi_error(psi: Float[Array, "n"], values: Float[Array, "n"], beta: float) ->
     return psi - beta * jax.lax.stop_gradient(values)
 
 
-def bound(log_q: Any, log_h: Any, beta: float) -> Any:
-    """One sample of the constrained objective, eq. constr_objective: -(1/β) ln h(a|s) + ln q(a|s', s)."""
-    return log_q - log_h / beta
+def bound(log_q: Any, log_h: Any, beta: float, log_volume: float = 0.0) -> Any:
+    """One sample of the constrained objective, eq. constr_objective: -(1/β) ln h(a|s) + ln q(a|s', s).
+
+    Where sequences were multiplied by a gain before they were played, both densities are those of the sequences before,
+    and `log_volume` is ln of the volume that a unit of volume takes by it.
+    """
+    return (log_q - log_volume) - (log_h - log_volume) / beta
 
 
 def log_normaliser(utilities: Float[Array, "n sequences"], beta: float) -> Float[Array, "n"]:

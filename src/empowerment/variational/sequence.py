@@ -46,6 +46,10 @@ class Categorical:
         """Actions drawn evenly."""
         return jax.random.randint(key, shape, 0, self.size)
 
+    def gain(self, draws: Any) -> float:
+        """One: there is no power to keep to."""
+        return 1.0
+
 
 EDGE = 1 - 1e-6
 """Squashed actions come no nearer to their bounds: single precision could not tell them apart there."""
@@ -124,6 +128,11 @@ class Gaussian:
             return jax.random.uniform(key, (*shape, self.size), minval=-EDGE, maxval=EDGE)
         return self.scale * jax.random.normal(key, (*shape, self.size))
 
+    def gain(self, draws: Any) -> float:
+        """What such draws are to be multiplied by to keep to the allowed power: less than 1 where they exceed it."""
+        used = float(np.square(draws).mean()) * self.size
+        return 1.0 if self.power is None or used <= self.power else math.sqrt(self.power / used)
+
     def _parameters(self, outputs: Float[Array, "... outputs"]) -> tuple[Any, Any, Any]:
         """Means, logarithms of standard deviations and of weights, `[..., size, components]` each."""
         shape = (*outputs.shape[:-1], -1, self.size, self.components)
@@ -153,7 +162,7 @@ class Gaussian:
 
 
 Actions = Categorical | Gaussian
-"""What a step of a sequence can be: both have `size`, `outputs`, `embed`, `log_prob`, `sample`, `mode`, `uniform`."""
+"""What a step can be: both have `size`, `outputs`, `embed`, `log_prob`, `sample`, `mode`, `uniform` and `gain`."""
 
 
 def actions_of(world: World, components: int | None = None) -> Actions:
