@@ -126,6 +126,20 @@ def test_plot_labels_its_colours_and_marks():
     assert not fixed.child_axes
 
 
+def test_what_cannot_be_written_is_an_error_of_the_disk(tmp_path, line, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Not a directory"):
+        line([1.0, 2.0, 3.0]).save(tmp_path / "file" / "a.safetensors")
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        line([1.0, 2.0, 3.0]).save(tmp_path / "a.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_compare_by_hand(line):
     result = emp.compare(line([1.0, 2.0, 4.0]), line([1.0, 2.0, 3.0]))
     assert result.r2 == pytest.approx(1 - 1 / 2)

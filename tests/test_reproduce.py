@@ -129,6 +129,16 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, figures, monkeypatch)
     assert numbers["seconds"]["training"]["key-door-0-quick"] > 0
 
 
+def test_seconds_that_cannot_be_read_are_not_known(tmp_path):
+    shop = workshop.Workshop(figure("one"), tmp_path, 1, True, workshop.Progress(0, shown=False))
+    shop._note("good", 1.5)
+    shop._note("good", 1.0)
+    (tmp_path / "runs" / "bad.seconds").write_text("")
+    shop._note("bad", 1.0)
+    assert shop.seconds == {"good": 2.5, "bad": None}
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["bad.seconds", "good.seconds"]
+
+
 @pytest.mark.parametrize(("value", "code"), [(1.0, 0), (0.0, 1), (float("nan"), 1)])
 def test_the_exit_code_says_whether_every_claim_is_shown(tmp_path, figures, capsys, value, code):
     figures(figure("one", value=value))

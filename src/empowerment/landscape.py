@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .files import write_atomically
 from .worlds.grid import GridState
 from .worlds.world import Layout, State, World, identify, leaves
 
@@ -112,7 +113,7 @@ class Landscape:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a safetensors file: arrays, and a header of text; reading it back runs no code."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         parts = {f"state.{i}": np.asarray(x) for i, x in enumerate(leaves(self.states))}
         arrays = {"nats": self.nats, "lower": self.lower, "upper": self.upper, **parts}
@@ -127,9 +128,8 @@ class Landscape:
             arrays |= {"walls": self.layout.walls, "positions": self.positions}
             header["marks"] = [list(mark) for mark in self.layout.marks]
         arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
-        partial = Path(f"{os.fspath(path)}.{os.getpid()}.partial")  # several may write the same
-        save_file(arrays, partial, metadata={"landscape": json.dumps(header)})
-        partial.replace(path)  # a reader never meets half a file
+        # Through bytes: safetensors' own writing fails with an error that is no OSError.
+        write_atomically(Path(path), save(arrays, metadata={"landscape": json.dumps(header)}))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Landscape":

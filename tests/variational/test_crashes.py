@@ -141,7 +141,7 @@ def test_a_read_only_directory_is_one_sentence():
 def test_links_are_not_written_through(tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("keep")
-    for name in ("lock", "metrics.jsonl", ".run.json.partial"):
+    for name in ("lock", "metrics.jsonl", f".run.json.{os.getpid()}.partial"):
         out = tmp_path / name.strip(".")
         out.mkdir()
         (out / name).symlink_to(precious)

@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure as Drawing
 
 from .. import __version__, exact, make
+from ..files import write_atomically
 from ..landscape import Landscape
 from ..worlds.world import State, World
 
@@ -123,8 +124,8 @@ class Workshop:
     quick: bool
     progress: "Progress"
     files: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    """of each training"""
+    seconds: dict[str, float | None] = field(default_factory=dict)
+    """of each training; None where it is not known"""
 
     def exact(self, world: World, states: State | None = None) -> Landscape:
         return exact(world, self.figure.horizon, states)
@@ -173,10 +174,11 @@ class Workshop:
 
     def _note(self, name: str, seconds: float) -> None:
         path = self.out / "runs" / f"{name}.seconds"
-        before = float(path.read_text()) if path.is_file() else 0.0
-        self.seconds[name] = round(before + seconds, 1)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(str(self.seconds[name]))
+        before = _seconds(path)
+        self.seconds[name] = None if before is None else round(before + seconds, 1)
+        if before is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, str(self.seconds[name]).encode())
 
     def draw(self, drawing: Drawing, caption: str, part: str = "") -> None:
         """Save a drawing as PNG and PDF with its caption."""
@@ -217,6 +219,14 @@ def updates_of(run: Path) -> int:
     """Updates that a run directory has behind it, by its newest checkpoint."""
     found = sorted((run / "checkpoints").glob("*.safetensors"))
     return int(found[-1].stem) if found else 0
+
+
+def _seconds(path: Path) -> float | None:
+    """What was noted of a training before; None where that cannot be read."""
+    try:
+        return float(path.read_bytes()) if path.exists() else 0.0
+    except (OSError, ValueError):
+        return None
 
 
 class Progress:
@@ -305,6 +315,4 @@ def _commit() -> str:
 
 def write_json(path: Path, content: Any) -> None:
     """All or nothing."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=1))
-    partial.replace(path)
+    write_atomically(path, json.dumps(content, indent=1).encode())

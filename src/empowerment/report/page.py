@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..files import write_atomically
 
 LIMIT = 8 * 10**6
 """Bytes of a page at most; plans, then pictures, are left out where there are more."""
@@ -36,9 +37,8 @@ def build_report(directory: str | Path, say: Callable[[str], None] = lambda mess
             "train, act or reproduce with --out there first"
         )
     path = directory / "report.html"
-    partial = path.with_name("report.html.partial")
-    partial.write_text(render(fit(data)), encoding="utf-8")
-    return partial.replace(path)
+    write_atomically(path, render(fit(data)).encode())
+    return path
 
 
 def fit(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
+from ..files import write_atomically
 from .trees import digest, flatten
 
 FORMAT = 2
@@ -30,26 +31,6 @@ KEPT = 2
 """Checkpoints that are kept: the newest, and one before it in case that is damaged."""
 LARGEST = 2**31  # bytes
 LARGEST_DESCRIPTION = 2**25  # bytes; the largest map fits
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """All or nothing: temporary file, flush, rename. What fails leaves nothing behind."""
-    temporary = path.with_name(f".{path.name}.partial")
-    temporary.unlink(missing_ok=True)
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _no_link(path: str, flags: int) -> int:
@@ -87,6 +68,7 @@ class RunDirectory:
         self._identity = _digest_of_facts(facts)
         with self._writing():
             self._checkpoints.mkdir(parents=True, exist_ok=True)
+            self._clear()
             write_atomically(self.metrics, b"")
             data = json.dumps({**facts, "sha256": self._identity}, indent=1)
             write_atomically(self.path / "run.json", data.encode())
@@ -201,9 +183,13 @@ class RunDirectory:
         self._logged = hashlib.sha256(lines)
         with self._writing():
             write_atomically(self.metrics, lines)
-            for left in [*self.path.glob(".*.partial"), *self._checkpoints.glob(".*.partial")]:
-                left.unlink()
+            self._clear()
             self._forget()
+
+    def _clear(self) -> None:
+        """Remove what a dying process left half-written."""
+        for left in [*self.path.glob(".*.partial"), *self._checkpoints.glob(".*.partial")]:
+            left.unlink()
 
     def log(self, line: dict[str, Any]) -> None:
         """Append to the metrics; the line is on the disk before a checkpoint counts on it."""
