@@ -150,6 +150,29 @@ def test_runs_are_not_overwritten_and_must_fit(small, tmp_path):
         emp.train(small, 2, out=tmp_path, resume=True, **TINY)
 
 
+def test_a_run_in_a_table_goes_on_in_no_other(tmp_path):
+    table = np.array([[0, 1], [1, 2], [2, 2]])
+    emp.train(emp.from_transitions(table), 2, out=tmp_path / "run", **TINY)
+    resumed = {"out": tmp_path / "run", "resume": True, **TINY}
+    emp.train(emp.from_transitions(table), 2, **resumed)
+    for other in (emp.from_transitions(table[:, ::-1]), emp.from_transitions(table, "other")):
+        with pytest.raises(ValueError, match="another world"):
+            emp.train(other, 2, **resumed)
+    path = tmp_path / "run" / "run.json"
+    older = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("identity", "sha256")}
+    path.write_text(json.dumps({**older, "format": 1}))
+    for checkpoint in RunDirectory(tmp_path / "run").checkpoints():
+        checkpoint.unlink()
+    emp.train(emp.from_transitions(table), 2, **resumed)  # runs begun before it was kept go on
+
+
+def test_checkpoints_too_large_to_be_read_are_not_written(small, tmp_path, monkeypatch):
+    monkeypatch.setattr("empowerment.variational.checkpoint.LARGEST", 10_000)
+    with pytest.raises(ValueError, match="give smaller networks"):
+        emp.train(small, 2, out=tmp_path, **TINY)
+    assert not RunDirectory(tmp_path).checkpoints()
+
+
 def test_observations_of_the_wrong_shape_are_refused(small):
     est = emp.train(small, 2, **TINY)
     with pytest.raises(ValueError, match="shape"):

@@ -102,6 +102,11 @@ class RunDirectory:
             facts = json.dumps(own)
             # One entry: safetensors writes several in any order, and equal runs are to be equal bytes.
             data = to_bytes(arrays, {"checked": digest(arrays, facts) + facts})
+            if len(data) > LARGEST:
+                raise ValueError(
+                    f"a checkpoint of run {str(self.path)!r} would have {len(data):,} bytes, and at most {LARGEST:,} "
+                    "can be read; give smaller networks (hidden, features)"
+                )
             write_atomically(self._checkpoints / f"{updates:08d}.safetensors", data)
             self._forget()
 

@@ -19,6 +19,7 @@ from .. import _version
 from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import rebuild
+from ..worlds.table import TableWorld
 from ..worlds.world import Continuous, World
 from .checkpoint import RunDirectory
 from .devices import (
@@ -42,7 +43,7 @@ from .sequence import Actions, Categorical, actions_of, vectors
 from .settings import EARLIER, Config, checked, configure, is_number, settled
 from .soundness import checked_sample, refuse_nonsense
 from .tracking import Tracker
-from .trees import unflatten
+from .trees import digest, unflatten
 
 CHUNK = 100
 """Updates compiled together; checkpoints and metrics come between chunks."""
@@ -230,6 +231,7 @@ def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Exper
 def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
     return {
         "world": world.spec(),
+        "identity": _identity(world),
         "observation": list(_observation(world)),
         "actions": len(world.actions) if world.continuous is None else dataclasses.asdict(world.continuous),
         "config": dataclasses.asdict(config),
@@ -241,6 +243,16 @@ def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
             "numpy": np.__version__,
         },
     }
+
+
+def _identity(world: World) -> dict[str, str] | None:
+    """What tells a world from others where only its program can make it; of other programs no more than the name."""
+    if world.spec() is not None:
+        return None
+    tables = isinstance(world, TableWorld)
+    # Rounded, since other machines may differ in the last digits.
+    table = {"table": digest({"successors": world.successors, "odds": world.odds.round(9)}, "")} if tables else {}
+    return {"name": world.name, **table}
 
 
 def _observation(world: World) -> tuple[int, ...]:
@@ -287,9 +299,11 @@ def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry
     world, config = _described(directory, old)
     # Taken through this version's own, since settings that came later have their defaults in older runs.
     began = {**old, "config": dataclasses.asdict(config), "world": None if world is None else world.spec()}
-    for name in ("world", "config", "seed"):
-        if began.get(name) != facts[name]:
-            raise ValueError(f"{str(directory.path)!r} was begun with another {name}; give the same, or another out")
+    other = [name for name in ("world", "config", "seed") if began.get(name) != facts[name]]
+    if old.get("identity") not in (None, facts["identity"]):  # older runs have none
+        other.insert(0, "world")
+    if other:
+        raise ValueError(f"{str(directory.path)!r} was begun with another {other[0]}; give the same, or another out")
     found = directory.newest(metrics=True)
     if found is None:
         directory.tidy(0)
