@@ -137,6 +137,13 @@ class Trap:
         return os.mkdir, (str(self._path),)
 
 
+def test_older_runs_are_resumed_with_settings_that_mean_nothing_or_are_left_open(run):
+    for windows in (4, None):
+        settings = {**SETTINGS, "windows": windows, "components": None}
+        learned = emp.train(emp.make("tree", depth=2), 2, seed=4, out=run, resume=True, **settings)
+        assert np.allclose(learned.landscape().nats, expected(run), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("file", [*FILES, "checkpoints/00000030.safetensors", "checkpoints/00000030.pkl"])
 def test_a_planted_pickle_is_never_opened(run, tmp_path, file):
     (run / file).write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))

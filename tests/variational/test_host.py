@@ -225,3 +225,4 @@ def test_mini_grids_beyond_the_table(limits, monkeypatch):
 def test_settings_that_move_agents_do_not_apply():
     with pytest.raises(ValueError, match=r"revisit=0.5 does not apply to environment 'counter'"):
         emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, revisit=0.5, **TINY)
+    emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, revisit=None, **TINY)

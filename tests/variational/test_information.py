@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import empowerment as emp
+from empowerment.variational import information
 from empowerment.variational.channels import Inputs
 
 QUICK = {"updates": 300, "batch": 512, "samples": 2**15, "optimiser": "adam"}
@@ -62,6 +63,17 @@ def test_entropy_constraint_and_sequences():
     assert found.nats == pytest.approx(emp.capacity(matrix, beta=0.5).nats, rel=0.02)
     twice = emp.maximise_information(flipped, 2, steps=2)
     assert twice.nats == pytest.approx(2 * (np.log(2) - entropy(0.1)), rel=0.03)
+
+
+def test_settings_of_channels_are_settled_as_those_of_worlds(monkeypatch):
+    seen, learn = [], information.learn
+    monkeypatch.setattr(
+        information, "learn", lambda run, *args, **rest: (seen.append(run.learner.config), learn(run, *args, **rest))[1]
+    )
+    few = {"updates": 2, "batch": 32, "samples": 100}
+    emp.maximise_information(flipped, 2, 8, standardise=True, windows=None, **few)
+    emp.maximise_information(flipped, 2, 8, **few)
+    assert [(config.standardise, config.ramp) for config in seen] == [(True, 0.1), (False, 0.0)]
 
 
 def test_densities_are_not_rewarded_for_narrowing():

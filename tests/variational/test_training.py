@@ -131,11 +131,41 @@ def test_uniform_share_falls_from_one_to_zero():
         ({"warm_up": 1.5}, "warm_up=1.5"),
         ({"optimiser": "sgd"}, "optimiser='sgd'"),
         ({"hiden": 5}, "did you mean 'hidden'"),
+        ({"average": 1.0}, r"average=1.0 must be at least 0 and below 1"),
+        ({"sequences": 100}, r"sequences=100 is for method='importance'"),
+        ({"draws": 5}, r"draws=5 is for method='importance'"),
+        ({"components": 8}, "components=8 is for bounded numbers"),
+        ({"windows": 4}, "windows=4 is for worlds too large to tabulate, which 'small' is not"),
+        ({"walk": False}, "walk=False is for worlds too large to tabulate"),
+        ({"method": "importance", "restart": 0.5}, "restart=0.5 does not apply to method='importance'"),
     ],
 )
 def test_bad_settings_are_named(small, settings, words):
     with pytest.raises(ValueError, match=words):
         emp.train(small, **{"horizon": 2, "progress": False, **settings})
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("predator-prey", {"windows": 2}, "windows=2 does not apply to world 'predator-prey'"),
+        ("predator-prey", {"revisit": 0.5}, "revisit=0.5 does not apply to world 'predator-prey'"),
+        ("pendulum", {"walk": True}, "walk=True does not apply to world 'pendulum'"),
+        ("point-mass", {"components": 2}, "components=2 is for bounded numbers"),
+        ("point-mass", {"batch": 30}, "batch=30 is no multiple of the 4 windows"),
+        ("point-mass", {"batch": 30, "method": "reparameterised"}, "batch=30 is no multiple of the 4 windows"),
+        ("box-movable", {"windows": 3}, "batch=2048 is no multiple of the 3 windows"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(name, settings, words):
+    with pytest.raises(ValueError, match=words):
+        emp.train(emp.make(name), 2, progress=False, **settings)
+
+
+def test_none_leaves_a_setting_open(small, tmp_path):
+    told = {**TINY, "windows": None, "walk": None, "components": None, "restart": None, "ramp": None}
+    open_ = emp.train(small, 2, out=tmp_path, **told)
+    assert emp.train(small, 2, out=tmp_path, resume=True, **TINY).config == open_.config
 
 
 def test_runs_are_not_overwritten_and_must_fit(small, tmp_path):

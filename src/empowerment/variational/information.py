@@ -13,7 +13,7 @@ from .host import Compiled
 from .learner import Learner, Model
 from .objective import bound
 from .sequence import Actions, Categorical
-from .settings import configure, refuse_beta
+from .settings import configure, given, refuse_beta, settled
 from .training import Run, learn
 
 BLOCK = 2**14
@@ -139,6 +139,7 @@ def maximise_information(
     """
     kind = Categorical(source) if isinstance(source, int) else source
     _check(kind, decoder, steps, samples)
+    settings = given(settings)
     strange = [name for name in settings if name in NOT_OF_CHANNELS]
     if strange:
         raise ValueError(f"setting {strange[0]!r} means nothing for a channel; leave it out, or set decoder, its width")
@@ -149,6 +150,7 @@ def maximise_information(
         inputs.length,
         {"updates": 1500, "batch": 1024, "optimiser": "adam"} | settings | {"features": decoder, "hidden": decoder},
     )
+    config = settled(config, False)
     refuse_beta(config.beta, not isinstance(kind, Categorical), "a channel of vectors")
     where = channel_experience(channel, inputs, config.batch, seed)
     learner = Learner(config, inputs.single)

@@ -1,6 +1,7 @@
 """Everything that can be set in a training: what it means, what it usually is, and what it may be."""
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -103,10 +104,15 @@ OPEN = frozenset(field.name for field in dataclasses.fields(Config) if field.def
 
 def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
     """The configuration of a run in this world; a ValueError says which setting does not fit."""
-    _refuse_moves(world, settings)
+    _refuse_moves(world, given(settings))
     config = configure(horizon, usual(world) | settings)
     refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
     return config
+
+
+def given(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without those that None leaves open."""
+    return {name: value for name, value in settings.items() if value is not None or name not in OPEN}
 
 
 def usual(world: World) -> dict[str, Any]:
@@ -143,7 +149,7 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
 
 
 def _check(values: dict[str, Any]) -> None:
-    values = {name: value for name, value in values.items() if value is not None or name not in OPEN}
+    values = given(values)
     for name, largest in LARGEST.items():
         value = values.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
@@ -151,7 +157,9 @@ def _check(values: dict[str, Any]) -> None:
     for name in ("beta", "learning_rate", "muon_rate"):
         if not is_number(values[name]) or not 0 < values[name] < float("inf"):
             raise ValueError(f"{name}={values[name]!r} must be a positive number")
-    for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "average", "ramp"):
+    if not is_number(values["average"]) or not 0 <= values["average"] < 1:
+        raise ValueError(f"average={values['average']!r} must be at least 0 and below 1")
+    for name in ("warm_up", "uniform", "uniform_until", "restart", "revisit", "ramp"):
         value = values.get(name, 0)
         if not is_number(value) or not 0 <= value <= 1:
             raise ValueError(f"{name}={value!r} must lie between 0 and 1")
@@ -192,3 +200,41 @@ def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
                 f"{name}={settings[name]!r} does not apply to environment {world.name!r}, which cannot be put into a "
                 "state; leave it out"
             )
+
+
+def refuse_ignored(world: World, config: Config, told: Collection[str]) -> None:
+    """Refuse settings that were told and would be ignored in this kind of world, or with this method."""
+    kind, here = world.continuous, f"does not apply to world {world.name!r}; leave it out"
+    ignored = {}
+    if world.on_host or kind is not None:
+        ignored["walk"] = here
+    if world.on_host and kind is not None:
+        ignored |= {"windows": here, "revisit": here}
+    if (kind is None or kind.power is not None) and config.components != 1:
+        ignored["components"] = (
+            f"is for bounded numbers, which the actions of world {world.name!r} are not; leave it out"
+        )
+    if config.method == "importance":
+        away = "does not apply to method='importance'; leave it out"
+        ignored |= dict.fromkeys(("windows", "restart", "revisit", "walk"), away)
+    else:
+        away = "is for method='importance'; give that, or leave it out"
+        ignored |= dict.fromkeys(("sequences", "draws"), away)
+    for name, why in ignored.items():
+        if name in told:
+            raise ValueError(f"{name}={getattr(config, name)!r} {why}")
+
+
+def refuse_windows(world: World, config: Config, windows: int, tabulated: bool, told: Collection[str]) -> None:
+    """The same for windows in a row, and for a batch that they do not make up, once it is known who plays them."""
+    for name in ("windows", "walk"):
+        if tabulated and name in told:
+            raise ValueError(
+                f"{name}={getattr(config, name)!r} is for worlds too large to tabulate, which {world.name!r} is not; "
+                "leave it out"
+            )
+    if config.batch % windows and ("batch" in told or "windows" in told):
+        raise ValueError(
+            f"batch={config.batch} is no multiple of the {windows} windows that an agent plays in a row; give one, or "
+            "other windows"
+        )

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, cast
@@ -40,7 +40,17 @@ from .experience import STAYING, Experience, experience, moves
 from .host import REUSE, Compiled, HostExperience
 from .learner import Info, Learner, LearnerMind, State
 from .sequence import Actions, Categorical, actions_of, vectors
-from .settings import EARLIER, Config, checked, configure, is_number, settled
+from .settings import (
+    EARLIER,
+    Config,
+    checked,
+    configure,
+    given,
+    is_number,
+    refuse_ignored,
+    refuse_windows,
+    settled,
+)
 from .soundness import checked_sample, refuse_nonsense
 from .tracking import Tracker
 from .trees import digest, unflatten
@@ -106,15 +116,16 @@ def train(
     but for Gymnasium environments that cannot be put back into a state and are reset. `trackers` are told the metrics
     as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
     """
-    config = checked(world, horizon, settings)
+    config, told = checked(world, horizon, settings), given(settings)
     check_seed(seed)
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
         older = by_leader(lambda: [directory is not None and _predates(directory, then) for then in EARLIER])
         for then, predates in zip(EARLIER, from_leader(np.asarray(older or [False] * len(EARLIER))), strict=True):
             if predates:
-                config = dataclasses.replace(config, **{k: v for k, v in then.items() if k not in settings})
-        run = prepare(world, config, seed, all_devices())
+                config = dataclasses.replace(config, **{k: v for k, v in then.items() if k not in told})
+        # A run that goes on is told what it was begun with.
+        run = prepare(world, config, seed, all_devices(), () if resume else told)
         config = run.learner.config
         carry, facts = run.init(seed), _facts(world, config, seed)
         if out is not None:
@@ -131,13 +142,18 @@ def check_seed(seed: Any) -> None:
         raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
 
 
-def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None) -> Run:
-    """A run of this world; where it acts on the host, the learner's halves are compiled one by one."""
+def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None, told: Collection[str] = ()) -> Run:
+    """A run of this world; where it acts on the host, the learner's halves are compiled one by one.
+
+    Settings that were `told` are refused where they would be ignored.
+    """
+    refuse_ignored(world, config, told)
     learner: Learner
     if config.method == "variational":
         where = _experience(world, config, mesh)
         config = settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
         learner = Learner(config, actions_of(world, config.components), mesh=where.mesh)
+        refuse_windows(world, config, where.windows, getattr(where, "frames", None) is not None, told)
         _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
         from ..model_based.methods import prepare_with_model
@@ -145,6 +161,8 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
         if jax.process_count() > 1:
             raise ValueError(f"method={config.method!r} learns in one process; leave the others out")
         learner, where = prepare_with_model(world, settled(config, False), seed)
+        if config.method == "reparameterised":
+            refuse_windows(world, config, where.acting.windows, False, told)
     return Run(Compiled(learner) if where.on_host else learner, where)
 
 
