@@ -154,6 +154,18 @@ def test_the_vector_twin_agrees_with_the_single_wrapper(mode, terminates):
             assert info["empowerment"].tolist() == [2, 2]
 
 
+def test_a_vector_environment_without_last_observations_is_named():
+    class Forgetful(SyncVectorEnv):
+        def step(self, actions):
+            return *super().step(actions)[:4], {}
+
+    copies = Forgetful([Ladder] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    twin = EmpowermentVectorReward(copies, Sum())
+    twin.reset()
+    with pytest.raises(ValueError, match=r"resets in the same step and gives no info\['final_obs'\]"):
+        [twin.step(np.zeros(2, int)) for _ in range(3)]
+
+
 def test_a_picture_is_worked_out_once():
     value, seen = Sum(), np.zeros((3, 4, 4, 3), np.uint8)
     nats = _Seen(gymnasium.spaces.Box(0, 255, (4, 4, 3), np.uint8), value, "x")

@@ -17,7 +17,7 @@ from .behaviour.value import Empowerment, Learning, Value, exact_value
 from .exact import check_horizon
 from .landscape import Landscape
 from .worlds.beneath import Beneath
-from .worlds.learnable import check_rewards, checked_frames
+from .worlds.learnable import check_rewards, checked_frames, final_observations
 from .worlds.registry import did_you_mean
 from .worlds.third_party import name_of
 from .worlds.world import identify
@@ -179,7 +179,7 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper[Any, Any, Any, Any, np.ndar
         observations, reward, terminated, truncated, info = self.env.step(actions)
         check_rewards(reward, self._name)
         cut = np.flatnonzero(truncated & ~terminated) if self._autoreset == AutoresetMode.SAME_STEP else []
-        finals = [np.asarray(info["final_obs"][i])[None] for i in cut]
+        finals = [final_observations(info, cut, self._name)] if len(cut) else []
         nats = self._nats(np.concatenate([observations, *finals]))
         seen, after = nats[: self.num_envs], nats[: self.num_envs].copy()
         after[cut] = nats[self.num_envs :]

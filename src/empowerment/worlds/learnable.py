@@ -78,7 +78,7 @@ class HostWorld(World):
             self.asleep = over
         elif over.any() and self._mode == AutoresetMode.SAME_STEP:
             end = end.copy()
-            end[over] = self._see(self._finals(info, over), "step", int(over.sum()))
+            end[over] = self._see(final_observations(info, np.flatnonzero(over), self.name), "step", int(over.sum()))
         elif over.any():
             observations, _ = self._call("reset", 2, options={"reset_mask": over.copy()})
             self.seen = np.where(over.reshape(-1, *(1 for _ in self.shape)), self._see(observations, "reset"), end)
@@ -142,15 +142,6 @@ class HostWorld(World):
                 f"{method}; mend the environment"
             )
         return frames
-
-    def _finals(self, info: dict[str, Any], over: np.ndarray) -> np.ndarray:
-        """Last observations of the episodes that are over."""
-        if "final_obs" not in info:
-            raise ValueError(
-                f"vector environment {self.name!r} resets in the same step and gives no info['final_obs'] in step; "
-                "add it, or use another autoreset mode"
-            )
-        return np.stack([np.asarray(info["final_obs"][i]) for i in np.flatnonzero(over)])
 
     def _to_environment(self, actions: np.ndarray) -> np.ndarray:
         space = self._action_space
@@ -289,6 +280,16 @@ def checked_frames(space: gymnasium.Space, array: np.ndarray, name: str, method:
     if not np.isfinite(frames).all():
         raise ValueError(f"{origin} NaN or infinity {remedy}, or wrap it in gymnasium.wrappers.TransformObservation")
     return frames
+
+
+def final_observations(info: dict[str, Any], copies: Any, name: str) -> np.ndarray:
+    """What these copies of a vector environment that resets in the same step showed last, before they were reset."""
+    if "final_obs" not in info:
+        raise ValueError(
+            f"vector environment {name!r} resets in the same step and gives no info['final_obs'] in step; "
+            "add it, or use another autoreset mode"
+        )
+    return np.stack([np.asarray(info["final_obs"][i]) for i in copies])
 
 
 def check_rewards(rewards: Any, name: str) -> None:
