@@ -5,6 +5,8 @@ import dataclasses
 import io
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +98,44 @@ def test_channels(rows, beta):
     with np.errstate(all="ignore"):
         found = refused_in_one_line(_plainly(emp.capacity), rows, beta)
     assert found is None or 0 <= found.lower <= found.upper < np.inf
+
+
+SLIPS = {
+    'emp.train("two-rooms")': "world is a str; give a world, such as emp.make('two-rooms')",
+    'emp.exact("two-rooms", 5)': "world is a str; give a world, such as emp.make('two-rooms')",
+    "emp.exact({}, 5)": "world is a dict; give a world, such as emp.make('two-rooms') or emp.from_gymnasium(env)",
+    'emp.train_seeds("two-rooms")': "world is a str; give a world, such as emp.make('two-rooms')",
+    'emp.train_seeds(emp.make("tree"), seeds=3)': "seeds=3 is one number; give several, such as range(3)",
+    'emp.make("two-rooms", slip="0.1")': "slip='0.1' is not a probability; give a number from 0 to 1",
+    "emp.maximise_information(lambda x, rng: x, 2.0)": "source=2.0 must be a number of symbols (2, 3, ...) or "
+    "emp.Gaussian(size, power)",
+    "emp.Gaussian(2, power=0)": "power=0 must be a positive number, or None for numbers between -1 and 1",
+}
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """What each slip is answered with, in a process without the type checks of the test suite."""
+    code = """
+import json, sys
+import empowerment as emp
+answers = {}
+for slip in json.load(sys.stdin):
+    try:
+        eval(slip)
+    except Exception as error:
+        answers[slip] = f"{type(error).__name__}: {error}"
+print(json.dumps(answers))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(list(SLIPS)), capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_likely_slips_are_one_sentence(slip, answers):
+    assert answers[slip] == f"ValueError: {SLIPS[slip]}"
 
 
 @settings(max_examples=25)

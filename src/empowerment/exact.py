@@ -17,7 +17,7 @@ from .reach import explore, look_alikes
 from .worlds.grid import GridState
 from .worlds.point_mass import PointMass
 from .worlds.table import TableWorld
-from .worlds.world import Layout, State, World, leaves, take
+from .worlds.world import Layout, State, World, check_world, leaves, take
 
 LARGEST_SOURCE = 2**20
 """Sequences that `optimal_source` lists at most."""
@@ -43,6 +43,7 @@ def exact(
     >>> float(exact(make("open-room"), horizon=5).nats.max().round(4))  # ln 61: all cells within five moves
     4.1109
     """
+    check_world(world)
     check_horizon(horizon)
     check_parameters(1.0, tolerance)
     states = world.states() if states is None else check_states(world, states)

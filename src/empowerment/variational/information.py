@@ -12,7 +12,7 @@ from .channels import Channel, ChannelExperience, Inputs, channel_experience
 from .host import Compiled
 from .learner import Learner, Model
 from .objective import bound
-from .sequence import Actions, Categorical
+from .sequence import Actions, Categorical, Gaussian
 from .settings import configure, given, refuse_beta, settled
 from .training import Run, learn
 
@@ -179,6 +179,8 @@ def _measured(model: Model, where: ChannelExperience, beta: float, samples: int,
 
 
 def _check(kind: Actions, decoder: int, steps: int, samples: int) -> None:
+    if not isinstance(kind, Categorical | Gaussian):
+        raise ValueError(f"source={kind!r} must be a number of symbols (2, 3, ...) or emp.Gaussian(size, power)")
     for name, value, least in (
         ("source", kind.size, 1),
         ("decoder", decoder, 1),

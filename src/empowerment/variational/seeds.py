@@ -19,10 +19,10 @@ import jax
 from tqdm import tqdm
 
 from ..worlds.learnable import HostWorld
-from ..worlds.world import World
+from ..worlds.world import World, check_world
 from .checkpoint import RunDirectory
 from .estimator import Estimator
-from .training import load, refuse_existing, train
+from .training import check_seed, load, refuse_existing, train
 
 
 def train_seeds(
@@ -39,8 +39,13 @@ def train_seeds(
     `out` keeps a run for each in `out/seed-0`, `out/seed-1` and so on. The world has to be one that can be pickled, and
     a script calls this under `if __name__ == "__main__":`, since each process reads the script first.
     """
+    check_world(world)
     if isinstance(world, HostWorld):
         raise ValueError(f"environment {world.name!r} runs in this process only; call emp.train once for each seed")
+    if isinstance(seeds, int):
+        raise ValueError(f"seeds={seeds!r} is one number; give several, such as range({max(seeds, 1)})")
+    for seed in seeds:
+        check_seed(seed)
     paths = [run_of(out, seed) for seed in seeds]
     train_runs(world, horizon, list(zip(seeds, paths, strict=True)), resume, progress, **settings)
     learned = [load(path) for path in paths]

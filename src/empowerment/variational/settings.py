@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean
-from ..worlds.world import World
+from ..worlds.world import World, check_world
 from .sequence import MOST_COMPONENTS, Prefix
 
 LARGEST = {
@@ -104,6 +104,7 @@ OPEN = frozenset(field.name for field in dataclasses.fields(Config) if field.def
 
 def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
     """The configuration of a run in this world; a ValueError says which setting does not fit."""
+    check_world(world)
     _refuse_moves(world, given(settings))
     config = configure(horizon, usual(world) | settings)
     refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")

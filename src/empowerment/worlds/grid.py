@@ -103,8 +103,8 @@ class GridWorld(World):
     """A world from a map. `slip` replaces the chosen action by a random move; `bricks` adds the brick actions."""
 
     def __init__(self, map: Map, slip: float = 0.0, bricks: bool = False):
-        if not 0 <= slip <= 1:  # also refuses NaN
-            raise ValueError(f"slip={slip} is not a probability; give a number from 0 to 1")
+        if not isinstance(slip, int | float | np.number) or not 0 <= slip <= 1:  # also refuses NaN
+            raise ValueError(f"slip={slip!r} is not a probability; give a number from 0 to 1")
         cells = map.cells.ravel()
         rows, columns = map.cells.shape
         self.name, self.slip, self.map = map.name, float(slip), map

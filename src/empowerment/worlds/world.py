@@ -197,3 +197,10 @@ class World(ABC):
 
     def __repr__(self) -> str:
         return f"<world {self.name!r}: {len(self.actions)} actions>"
+
+
+def check_world(world: Any) -> None:
+    """A ValueError says what to give in place of a name, an environment or anything else that is no world."""
+    if not isinstance(world, World):
+        made = f"emp.make({world!r})" if isinstance(world, str) else "emp.make('two-rooms') or emp.from_gymnasium(env)"
+        raise ValueError(f"world is a {type(world).__name__}; give a world, such as {made}")
