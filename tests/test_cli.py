@@ -2,11 +2,13 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import empowerment as emp
 from empowerment import __version__, worlds
 from empowerment.cli import main, show
+from empowerment.variational.settings import Config
 
 
 def run(capsys, *args):
@@ -62,6 +64,8 @@ def test_exact_prints_one_json_object(capsys, tmp_path):
         (["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--coordinator", "h:1"], ["coordinator"]),
         (["train", "two-rooms", "--out", "nowhere", "--model", "learned"], ["model='learned'", "reparameterised"]),
         (["train", "two-rooms", "--out", "nowhere", "--method", "importanse"], ["did you mean 'importance'?"]),
+        (["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--process-id", "1"], ["coordinator"]),
+        (["train", "two-rooms", "--out", "nowhere", "--seeds", "2", "--process-count", "2"], ["seeds=2", "leave"]),
         (["exact"], ["WORLD"]),
         (["exakt", "two-rooms"], ["exakt"]),
     ],
@@ -89,6 +93,50 @@ def test_act_writes_an_episode(capsys, tmp_path):
     assert set(result) == {"alive", "steps", "path", "actions", "empowerment", "reachable_cells"}
     assert len(result["path"]) == result["steps"] + 1
     assert {p.name for p in out.iterdir()} >= {"filmstrip.png", "video.mp4", "episode.json"}
+
+
+def test_a_directory_with_the_name_of_a_world_hides_it_only_if_it_is_a_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "open-room").mkdir()
+    (tmp_path / "other").mkdir()
+    assert run(capsys, "act", "open-room", "--horizon", "1", "--steps", "1", "--json")[0] == 0
+    assert "is not a run" in run(capsys, "act", "other")[2]
+    (tmp_path / "open-room" / "run.json").write_text("{}")
+    assert "run.json" in run(capsys, "act", "open-room")[2]
+
+
+def test_memory_that_runs_out_is_one_sentence(capsys, monkeypatch):
+    def full(self):
+        raise RuntimeError(f"{words}: Out of memory while trying to allocate 8589934592 bytes.\nAnd more.")
+
+    monkeypatch.setattr("empowerment.cli.Worlds.run", full)
+    words = "RESOURCE_EXHAUSTED"
+    code, _, err = run(capsys, "worlds")
+    assert code == 2
+    assert err.strip() == "empowerment: memory ran out; give a smaller batch (--batch), or learn on a larger device"
+    words = "INTERNAL"
+    with pytest.raises(RuntimeError, match="INTERNAL"):
+        main(["worlds"])
+
+
+def test_help_says_what_is_usual(capsys):
+    text = " ".join(run(capsys, "train", "--help")[1].replace("│", " ").split())
+    for usual in (Config.updates, Config.batch, f"{Config.method} (by acting only)", Config.model):
+        assert f"{usual} if not given" in text
+
+
+def test_the_hint_is_for_worlds_that_have_exact_values(capsys, tmp_path, monkeypatch):
+    class Learned:
+        def landscape(self):
+            return emp.exact(emp.make("tree"), 1)
+
+        def impossible(self, nats):
+            return np.zeros(len(nats), bool)
+
+    monkeypatch.setattr("empowerment.variational.training.train", lambda *args, **settings: Learned())
+    for name, hint in {"tree": True, "point-mass": True, "pendulum": False, "predator-prey": False}.items():
+        _, out, _ = run(capsys, "train", name, "--out", str(tmp_path / name))
+        assert ("empowerment check" in out) == hint
 
 
 def test_act_starts_where_it_is_told(capsys):

@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from . import Landscape, __version__, compare, exact, make, worlds
+from .exact import has_exact
 from .worlds.world import World
 
 WorldName = Annotated[str, arg(metavar="WORLD")]
@@ -188,17 +189,17 @@ class Train:
     seeds: int = 1
     """Train so many seeds side by side, from --seed on, each in a directory of its own in --out."""
     updates: int | None = None
-    """Number of updates; more is more accurate."""
+    """Number of updates, 3000 if not given; more is more accurate."""
     method: str | None = None
-    """variational (by acting only), or with a model: importance, reparameterised."""
+    """variational (by acting only) if not given, or with a model: importance, reparameterised."""
     model: str | None = None
-    """own or learned: the dynamics that the reparameterised method differentiates."""
+    """own if not given, or learned: the dynamics that the reparameterised method differentiates."""
     resume: Switch = False
     """Go on with a run that was interrupted."""
     tensorboard: Switch = False
     """Write curves for TensorBoard into the run's directory."""
     batch: int | None = None
-    """Windows an update, over all processes together."""
+    """Windows an update, over all processes together; 2048 if not given."""
     processes: int = 1
     """Processes of this machine to spread the learning over; GPUs need none, a single process uses all it sees."""
     coordinator: str | None = None
@@ -216,12 +217,16 @@ class Train:
         if self.seeds != 1:
             self._train_seeds()
         elif self.processes != 1:
-            if self.coordinator is not None:
+            if self._numbered():
                 raise ValueError("processes are of this machine only, a coordinator is for several; give one of them")
             raise SystemExit(launch(["train", *self._words()], self.processes))
         else:
             with together(self.coordinator, self.process_id, self.process_count):
                 self._train()
+
+    def _numbered(self) -> bool:
+        """Whether this is to be one of several processes that were started one by one."""
+        return any(x is not None for x in (self.coordinator, self.process_id, self.process_count))
 
     def _words(self) -> list[str]:
         """This command as it was typed, but for what says how many processes there are."""
@@ -239,7 +244,7 @@ class Train:
     def _train_seeds(self) -> None:
         from .variational.seeds import run_of, train_seeds
 
-        if self.seeds < 1 or self.processes != 1 or self.coordinator is not None or self.tensorboard:
+        if self.seeds < 1 or self.processes != 1 or self._numbered() or self.tensorboard:
             raise ValueError(
                 f"seeds={self.seeds} are trained side by side, 1 or more, each in one process and without TensorBoard; "
                 "leave the other flags out"
@@ -274,7 +279,7 @@ class Train:
             "impossible": report_impossible(estimator, land),
         }
         text = f"{world.name}: learned empowerment has mean {result['mean']:.4f} and maximum {result['max']:.4f} nats"
-        show(result, self.json, f"{text}; see 'empowerment check {self.out}'")
+        show(result, self.json, text + (f"; see 'empowerment check {self.out}'" if has_exact(world) else ""))
 
 
 @dataclass(frozen=True)
@@ -385,7 +390,7 @@ class Act:
         from .behaviour.named import Setting
 
         rest = {"gamma": self.gamma, "goal": self.goal, "seed": self.seed}
-        if not Path(self.run_or_world).is_dir():
+        if not self._is_run():
             world = make(self.run_or_world, **options(self.slip, self.bricks))
             return Setting(world, exact_value(world, self.horizon), exact_source(world, self.horizon), **rest)
         if self.slip is not None or self.bricks:
@@ -399,6 +404,11 @@ class Act:
                 f"run {self.run_or_world!r} does not know its world, only its program does; use emp.load there"
             )
         return Setting(world, learned_value(world, estimator), learned_source(world, estimator), **rest)
+
+    def _is_run(self) -> bool:
+        """A directory; one that has the name of a world only if it holds a run."""
+        path = Path(self.run_or_world)
+        return path.is_dir() and ((path / "run.json").is_file() or self.run_or_world not in worlds())
 
 
 @dataclass(frozen=True)
@@ -509,6 +519,10 @@ def main(args: list[str] | None = None) -> None:
         parse(args or ["--help"]).run()
     except (ValueError, OSError) as error:
         fail(str(error))
+    except RuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):  # JAX's word for memory that ran out
+            raise
+        fail("memory ran out; give a smaller batch (--batch), or learn on a larger device")
     except KeyboardInterrupt:
         say("empowerment: interrupted; what was written stands, and a training goes on with --resume")
         raise SystemExit(130) from None

@@ -63,6 +63,11 @@ def exact(
     return Landscape.of(world, horizon, states, lower, lower, upper)
 
 
+def has_exact(world: World) -> bool:
+    """Whether `exact` knows this kind of world, however large it is."""
+    return world.continuous is None or (isinstance(world, PointMass) and world.power is not None)
+
+
 def _chunks(items: Iterator[Channel]) -> Iterator[list[Channel]]:
     """Channels in lists of about `CHUNK` entries, so that many are solved together in bounded memory."""
     chunk, entries = [], 0

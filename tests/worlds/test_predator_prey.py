@@ -115,7 +115,7 @@ def test_without_mujoco_the_extra_is_named(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     world = PredatorPrey()  # so that worlds can be listed
-    with pytest.raises(ValueError, match=r"pip install empowerment\[mujoco\]"):
+    with pytest.raises(ValueError, match=r'pip install "\.\[mujoco\]" in the clone'):
         world.step(world.start, np.zeros(2), np.zeros(4))
 
 

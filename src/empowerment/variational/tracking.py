@@ -47,7 +47,7 @@ class TensorBoard:
             from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports] - an extra
         except ImportError:
             raise ValueError(
-                "TensorBoard needs tensorboardX; install it with: pip install empowerment[tensorboard]"
+                'TensorBoard needs tensorboardX; install it with: pip install ".[tensorboard]" in the clone'
             ) from None
         self._writer = SummaryWriter(str(self._directory), write_to_disk=True)
         for name, value in facts["config"].items():

@@ -253,7 +253,7 @@ def _import() -> Any:
         import mujoco.rollout
     except ImportError:
         raise ValueError(
-            "world 'predator-prey' needs MuJoCo; install it with: pip install empowerment[mujoco]"
+            "world 'predator-prey' needs MuJoCo; install it with: pip install \".[mujoco]\" in the clone"
         ) from None
     return mujoco
 
