@@ -3,6 +3,7 @@ import pytest
 
 import empowerment as emp
 from empowerment.behaviour import Greedy, Random, exact_value, expected_value, learn_averages, run_episode, run_episodes
+from empowerment.behaviour.behaviour import candidates
 from empowerment.behaviour.greedy import Averages
 from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.world import take
@@ -90,3 +91,11 @@ def test_model_free_greedy_never_asks_the_world_for_a_step():
     world.step = None  # its own world cannot be stepped any more
     choice = behaviour(world.states(), np.random.default_rng(0))
     assert choice.actions[0, 0] == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"power": None}, {"dimensions": 2}])
+def test_forces_to_compare_are_single_precision(options):
+    forces = candidates(emp.make("point-mass", **options))
+    assert forces.dtype == np.float32
+    assert np.abs(forces).max() == 1
+    assert (forces == 0).all(axis=1).sum() == 1

@@ -62,13 +62,13 @@ def count(states: State) -> int:
 
 def candidates(world: World) -> np.ndarray:
     """The actions to compare: all, or where they are vectors, `float32[m, size]`, none and the strongest in many
-    directions."""
+    directions; where they are single numbers, nine evenly apart."""
     kind = world.continuous
     if kind is None:
         return np.arange(len(world.actions))
     largest = 1.0 if kind.power is None else np.sqrt(kind.power)
     if kind.size == 1:
-        return largest * np.linspace(-1, 1, 9, dtype=np.float32)[:, None]
+        return (largest * np.linspace(-1, 1, 9)[:, None]).astype(np.float32)
     if kind.size == 2:
         angle = np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
         around = np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -48,7 +48,8 @@ class Estimator:
         return f"<estimator of {self.world!r}, horizon {self.config.horizon}>"
 
     def empowerment(self, observations: Any) -> np.ndarray:
-        """ψ(s)/β in nats, one for each observation (`uint8[n, H, W, 3]` or `float[n, size]`)."""
+        """Nats, one for each observation (`uint8[n, H, W, 3]` or `float[n, size]`): ψ(s)/β, and where power is bounded
+        what the allowed power costs, which ψ has subtracted."""
         return self._in_blocks(self._psi, self._checked(observations))
 
     def landscape(self, world: World | None = None, states: State | None = None) -> Landscape:

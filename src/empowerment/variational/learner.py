@@ -104,15 +104,15 @@ class Info(NamedTuple):
     decoder_loss: Float[Array, ""]
     """-E[ln q]"""
     source_loss: Float[Array, ""]
-    """E[(β ln q - ln h - ψ)²]"""
+    """E[(β (ln q - cost of power) - ln h - ψ)²]; where a model tells the value E, that of ψ alone, E[(ψ - β E)²]."""
     bound: Float[Array, ""]
     """Mean of the variational bound over the windows' starts, in nats (while sequences come from the source)."""
     psi: Float[Array, ""]
-    """Mean of ψ/β over the windows' starts, in nats."""
+    """Mean of estimated empowerment over the windows' starts, in nats: ψ/β, and where power is priced its refund."""
     gradient: Float[Array, ""]
     """Norm of the gradient."""
     errors: Float[Array, "n"]
-    """|β ln q - ln h - ψ| of each window: where agents should go back to."""
+    """|β (ln q - cost of power) - ln h - ψ| of each window, or |ψ - β E|: where agents should go back to."""
 
 
 INFO = Info(*[SHARED] * 5, errors=SPREAD)  # pyright: ignore[reportArgumentType]

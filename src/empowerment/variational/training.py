@@ -113,8 +113,9 @@ def train(
     """Learn empowerment by acting in a world, on all devices; returns the same object as `emp.load`.
 
     `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had not been interrupted,
-    but for Gymnasium environments that cannot be put back into a state and are reset. `trackers` are told the metrics
-    as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`.
+    but for Gymnasium environments, which cannot be put back into a state and are reset, and for predator-prey, whose
+    copies begin anew. `trackers` are told the metrics as they come (`emp.TensorBoard`, or three methods of one's own).
+    `settings` are the fields of `Config`; one that would be ignored in this world is refused.
     """
     config, told = checked(world, horizon, settings), given(settings)
     check_seed(seed)
