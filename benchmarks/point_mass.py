@@ -46,18 +46,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--forces", nargs="*", choices=("power", "bounded"), default=["power", "bounded"])
+    parser.add_argument("--noises", type=float, nargs="*", default=[0.1, 0.3, 1.0])
+    parser.add_argument("--horizons", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=3000)
     parser.add_argument("--batch", type=int, default=512)
     options = parser.parse_args()
     rows = []
-    for case, seed in itertools.product(CASES if "power" in options.forces else [], range(options.seeds)):
+    chosen = [case for case in CASES if case["noise"] in options.noises and case["horizon"] in options.horizons]
+    for case, seed in itertools.product(chosen if "power" in options.forces else [], range(options.seeds)):
         world = emp.make("point-mass", noise=case["noise"], dimensions=case["dimensions"])
         truth = linear_empowerment(*world.matrices(), case["horizon"], 1.0, case["beta"])
         nats = learned(world, case["horizon"], case["beta"], seed, options)
         rows.append({**case, "bound": "power", "seed": seed, **_fit(nats, truth)})
         print(rows[-1], flush=True)
-    for noise, seed in itertools.product((0.1, 0.3, 1.0) if "bounded" in options.forces else (), range(options.seeds)):
+    for noise, seed in itertools.product(options.noises if "bounded" in options.forces else (), range(options.seeds)):
         nats = learned(emp.make("point-mass", noise=noise, power=None), 1, 1.0, seed, options)
         rows.append({"noise": noise, "horizon": 1, "bound": "±1", "seed": seed, **_fit(nats, bounded_capacity(noise))})
         print(rows[-1], flush=True)
