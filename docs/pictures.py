@@ -1,4 +1,4 @@
-"""Makes the pictures of the documentation (`make pictures`): from the library and the examples, but for the static rooms, copied from results/."""
+"""Makes the pictures of the documentation (`make pictures`), from the library, the examples and results/."""
 
 import os
 import subprocess
