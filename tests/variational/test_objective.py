@@ -28,6 +28,8 @@ def test_psi_error_by_hand():
 def test_bound_by_hand():
     assert bound(np.log(0.5), np.log(0.125), 1.0) == pytest.approx(np.log(4))
     assert bound(np.log(0.5), np.log(0.125), 0.5) == pytest.approx(np.log(32))
+    # Played at half the size: densities are twice as large, 1 and 0.25, and ln 1 - 2 ln 0.25 = ln 16.
+    assert bound(np.log(0.5), np.log(0.125), 0.5, np.log(0.5)) == pytest.approx(np.log(16))
 
 
 def test_log_normaliser_by_hand():
