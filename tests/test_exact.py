@@ -10,7 +10,7 @@ import empowerment as emp
 from empowerment import counting
 from empowerment.capacity import capacity
 from empowerment.channel import channel
-from empowerment.exact import _merging_error, ends, optimal_source
+from empowerment.exact import _merging_error, ends, has_exact, optimal_source
 from empowerment.reach import explore
 from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.world import World, leaves, take
@@ -374,3 +374,20 @@ def test_a_bar_is_drawn_only_if_asked_for(monkeypatch, slip):
     emp.exact(world, 2, progress=True)
     assert bars[0].done == bars[0].options.pop("total") > 1
     assert bars[0].options == {"unit": "state", "delay": 1.0, "leave": False}
+
+
+@pytest.mark.parametrize(
+    ("world", "known"),
+    [
+        (emp.make("two-rooms", slip=0.1), True),
+        (emp.make("point-mass"), True),
+        (emp.make("point-mass", power=None), False),
+        (emp.make("pendulum"), False),
+    ],
+    ids=lambda x: getattr(x, "name", None),
+)
+def test_worlds_with_exact_values(world, known):
+    assert has_exact(world) == known
+    if not known:
+        with pytest.raises(ValueError, match="continuous actions"):
+            emp.exact(world, 2)
