@@ -105,8 +105,8 @@ class Landscape:
         assert self.layout is not None  # grid() has refused a world without one
         _draw_walls(ax, self.layout)
         ax.set(xlabel="column", ylabel="row")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         if colour_bar:
             ax.figure.colorbar(picture, cax=ax.inset_axes((1.04, 0, 0.05, 1)), label="empowerment (nats)")
         return ax
