@@ -205,6 +205,8 @@ def _trace(ax: Axes, world: PredatorPrey, value: Value, episode: Episode) -> Non
         ax.plot(*path[0], "o", color=colour, markersize=4)
         ax.add_patch(_disc((path[-1, 0], path[-1, 1]), RADIUS, facecolor=colour, alpha=0.6))
     ax.set(xlim=(-ARENA, ARENA), ylim=(-ARENA, ARENA), xticks=[-1, 0, 1], yticks=[-1, 0, 1], aspect="equal")
+    ax.set(xlabel="x (m)", ylabel="y (m)")
+    ax.label_outer()
     ax.set_title(f"caught {int(caught.sum())} times", fontsize=8)
 
 
