@@ -32,7 +32,7 @@ FULL: dict[str, dict[str, Any]] = {
     "lava-corridor": {"updates": 5000, "batch": 1024},
     "lava-maze": {"updates": 8000, "batch": 1024},
     "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
-    "pendulum": {"updates": 3000, "batch": 1024, "features": 64},
+    "pendulum": {"updates": 1500, "batch": 1024, "features": 64},
 }
 """Settings of trainings that differ from the defaults: where every window has pictures of its own, more updates with
 fewer windows are better, and where states are vectors it is simulation that costs."""
