@@ -156,9 +156,8 @@ class Gaussian:
         if self.components == 1:
             return jnp.zeros(1), jnp.full(1, self.scale)
         middle = (2 * np.arange(self.components) + 1) / self.components - 1
-        return FARTHEST * jnp.arctanh(np.arctanh(middle) / FARTHEST), jnp.asarray(
-            1 / (self.components * (1 - middle**2))
-        )
+        mean = FARTHEST * jnp.arctanh(np.arctanh(middle) / FARTHEST)
+        return mean, jnp.asarray(1 / (self.components * (1 - middle**2)))
 
     def _squash(self, normal: Float[Array, "... size"]) -> Float[Array, "... size"]:
         return jnp.clip(jnp.tanh(normal), -EDGE, EDGE) if self.power is None else normal

@@ -102,12 +102,16 @@ OPEN = frozenset(field.name for field in dataclasses.fields(Config) if field.def
 """Settings that may be None: what is usual in the kind of world."""
 
 
-def checked(world: World, horizon: int, settings: dict[str, Any]) -> Config:
-    """The configuration of a run in this world; a ValueError says which setting does not fit."""
+def checked(world: World, horizon: int, settings: dict[str, Any], resuming: bool = False) -> Config:
+    """The configuration of a run in this world; a ValueError says which setting does not fit.
+
+    A run that is resumed is told what it was begun with, be it ignored or not.
+    """
     check_world(world)
-    _refuse_moves(world, given(settings))
     config = configure(horizon, usual(world) | settings)
     refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
+    if not resuming:
+        _refuse_ignored(world, config, given(settings))
     return config
 
 
@@ -193,20 +197,10 @@ def refuse_beta(beta: float, continuous: bool, where: str) -> None:
         raise ValueError(f"beta={beta!r} has no optimum in {where}, where actions are continuous; give at most 1")
 
 
-def _refuse_moves(world: World, settings: dict[str, Any]) -> None:
-    """Settings that move agents do not apply to environments that cannot be put into a state."""
-    for name in ("windows", "restart", "revisit", "walk"):
-        if name in settings and isinstance(world, HostWorld):
-            raise ValueError(
-                f"{name}={settings[name]!r} does not apply to environment {world.name!r}, which cannot be put into a "
-                "state; leave it out"
-            )
-
-
-def refuse_ignored(world: World, config: Config, told: Collection[str]) -> None:
+def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None:
     """Refuse settings that were told and would be ignored in this kind of world, or with this method."""
     kind, here = world.continuous, f"does not apply to world {world.name!r}; leave it out"
-    ignored = {}
+    moves, ignored = ("windows", "restart", "revisit", "walk"), {}
     if world.on_host or kind is not None:
         ignored["walk"] = here
     if world.on_host and kind is not None:
@@ -217,17 +211,22 @@ def refuse_ignored(world: World, config: Config, told: Collection[str]) -> None:
         )
     if config.method == "importance":
         away = "does not apply to method='importance'; leave it out"
-        ignored |= dict.fromkeys(("windows", "restart", "revisit", "walk"), away)
+        ignored |= dict.fromkeys(moves, away)
     else:
         away = "is for method='importance'; give that, or leave it out"
         ignored |= dict.fromkeys(("sequences", "draws"), away)
+    if isinstance(world, HostWorld):
+        stuck = f"does not apply to environment {world.name!r}, which cannot be put into a state; leave it out"
+        ignored |= dict.fromkeys(moves, stuck)
     for name, why in ignored.items():
         if name in told:
             raise ValueError(f"{name}={getattr(config, name)!r} {why}")
 
 
 def refuse_windows(world: World, config: Config, windows: int, tabulated: bool, told: Collection[str]) -> None:
-    """The same for windows in a row, and for a batch that they do not make up, once it is known who plays them."""
+    """Refuse windows in a row that were told and would be ignored, and a batch that they do not make up.
+
+    It has to be known who plays them."""
     for name in ("windows", "walk"):
         if tabulated and name in told:
             raise ValueError(

@@ -47,7 +47,6 @@ from .settings import (
     configure,
     given,
     is_number,
-    refuse_ignored,
     refuse_windows,
     settled,
 )
@@ -117,7 +116,7 @@ def train(
     copies begin anew. `trackers` are told the metrics as they come (`emp.TensorBoard`, or three methods of one's own).
     `settings` are the fields of `Config`; one that would be ignored in this world is refused.
     """
-    config, told = checked(world, horizon, settings), given(settings)
+    config, told = checked(world, horizon, settings, resume), given(settings)
     check_seed(seed)
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
@@ -125,7 +124,6 @@ def train(
         for then, predates in zip(EARLIER, from_leader(np.asarray(older or [False] * len(EARLIER))), strict=True):
             if predates:
                 config = dataclasses.replace(config, **{k: v for k, v in then.items() if k not in told})
-        # A run that goes on is told what it was begun with.
         run = prepare(world, config, seed, all_devices(), () if resume else told)
         config = run.learner.config
         carry, facts = run.init(seed), _facts(world, config, seed)
@@ -146,9 +144,8 @@ def check_seed(seed: Any) -> None:
 def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None, told: Collection[str] = ()) -> Run:
     """A run of this world; where it acts on the host, the learner's halves are compiled one by one.
 
-    Settings that were `told` are refused where they would be ignored.
+    Windows and batch are refused where they were `told` and do not fit.
     """
-    refuse_ignored(world, config, told)
     learner: Learner
     if config.method == "variational":
         where = _experience(world, config, mesh)
