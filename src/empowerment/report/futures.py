@@ -31,7 +31,7 @@ def _programs() -> Programs:
     return Programs(
         encode=eqx.filter_jit(lambda m, frames: m.representation(frames)),
         sample=eqx.filter_jit(lambda m, f, rows, key: m.source.sample(m.source.context(f, rows), key=key)),
-        plan=eqx.filter_jit(lambda m, f, start, end: m.decoder.mode(m.decoder.context(f, start, end))),
+        plan=eqx.filter_jit(lambda m, f, start, end: m.read(f, start, end)),
     )
 
 

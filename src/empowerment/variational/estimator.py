@@ -74,9 +74,8 @@ class Estimator:
     def plan(self, observation: Any, goal: Any) -> np.ndarray:
         """The decoder as a planner: a likely sequence from one observation to another, `int[K]` or `float[K, size]`."""
         frames = self._checked(np.stack([np.asarray(observation), np.asarray(goal)]))
-        decoder, zero = self.model.decoder, jnp.zeros(1, jnp.int32)
-        features = self.model.representation(jnp.asarray(frames))
-        return np.asarray(decoder.mode(decoder.context(features, zero, zero + 1))[0])
+        zero = jnp.zeros(1, jnp.int32)
+        return np.asarray(self.model.read(self.model.representation(jnp.asarray(frames)), zero, zero + 1)[0])
 
     def bound(
         self, world: World | None = None, states: State | None = None, samples: int = 1000, seed: int = 0

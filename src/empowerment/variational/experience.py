@@ -35,6 +35,8 @@ LARGEST_HOST_TABLE = 2**15
 STAYING, SPREADING, LEAVING = (0.1, 0.6), (0.5, 0.2), (1.0, 0.0)
 """How often agents start anew and go back to errors. In a world that is large, or changes for good, going back would
 narrow down what is seen."""
+SEVERAL = 4
+"""How often a sequence is played where chance decides: what is still to be learned late is smaller than the noise."""
 IN_A_ROW = 4
 """Windows that an agent plays in a row where it does not start anew before every update."""
 STROLLERS, HOST_STROLLERS, STROLL = 8192, 1024, 40
@@ -54,8 +56,8 @@ class Batch(NamedTuple):
     frames: Shaped[Array, "frames *shape"]
     start: Int[Array, "n"]
     """Which frame is x."""
-    end: Int[Array, "n"]
-    """Which frame is x'."""
+    end: Int[Array, "_"]
+    """Which frame is x'; where a sequence was played several times from its start, all of its ends stand together."""
     actions: Shaped[Array, "n steps ..."]
     value: Float[Array, "n"] | None = None
     """Empowerment of the starts in nats, where a model told it."""
@@ -109,6 +111,8 @@ class Experience(NamedTuple):
     """So many of the starts are the only ones at first."""
     walks: bool = False
     """Whether some agents walk as greedy ones would."""
+    ends: int = 1
+    """How often each sequence is played from its start; an agent goes on from the first end."""
 
     placement = Agents(SPREAD, SHARED, SHARED)  # pyright: ignore[reportArgumentType]
     """What of the agents is divided among the devices."""
@@ -128,15 +132,17 @@ class Experience(NamedTuple):
         """Let every agent act, as its mind says."""
         move_key, key = jax.random.split(key)
         states = self._move(agents, mind, key=move_key)
-        visited, chosen = [states], []
+        visited, chosen, reached = [states], [], []
         for window_key in jax.random.split(key, self.windows):
             choose_key, act_key = jax.random.split(window_key)
             frames, rows = on_each(self.mesh, self._look)(states)
             chosen.append(mind(frames, rows, key=choose_key))
-            states = constrain(self.mesh, act(self.world, states, chosen[-1], key=act_key), SPREAD)
+            again, actions = jax.tree.map(lambda x: jnp.repeat(x, self.ends, axis=0), (states, chosen[-1]))
+            reached.append(constrain(self.mesh, act(self.world, again, actions, key=act_key), SPREAD))
+            states = constrain(self.mesh, jax.tree.map(lambda x: x[:: self.ends], reached[-1]), SPREAD)
             visited.append(states)
         starts = on_each(self.mesh, self._everyones, outputs=SHARED)(visited[:-1])
-        return Agents(states, starts, agents.errors), on_each(self.mesh, self._batch)(visited, chosen)
+        return Agents(states, starts, agents.errors), on_each(self.mesh, self._batch)(visited, chosen, reached)
 
     def learned(self, agents: Agents, errors: Float[Array, "n"]) -> Agents:
         """Remember how large the error was at each window's start; they come device by device."""
@@ -207,14 +213,16 @@ class Experience(NamedTuple):
         frames = jnp.asarray(self.world.observe(states))
         return frames, jnp.arange(len(frames))
 
-    def _batch(self, visited: list[State], chosen: list[Any]) -> Batch:
+    def _batch(self, visited: list[State], chosen: list[Any], reached: list[State]) -> Batch:
         """One device's windows."""
         actions = jnp.concatenate(chosen)
         if self.frames is not None:
-            return Batch(self.frames, jnp.concatenate(visited[:-1]), jnp.concatenate(visited[1:]), actions)
-        frames = jnp.asarray(self.world.observe(jax.tree.map(lambda *x: jnp.concatenate(x), *visited)))
-        rows = jnp.arange(len(actions))
-        return Batch(frames, rows, rows + len(chosen[0]), actions)
+            return Batch(self.frames, jnp.concatenate(visited[:-1]), jnp.concatenate(reached), actions)
+        # The only end of a window is the start of the next, and seen once.
+        seen, first = (visited, len(chosen[0])) if self.ends == 1 else (visited[:-1] + reached, len(actions))
+        frames = jnp.asarray(self.world.observe(jax.tree.map(lambda *x: jnp.concatenate(x), *seen)))
+        rows = jnp.arange(len(actions) * self.ends)
+        return Batch(frames, rows[: len(actions)], rows + first, actions)
 
 
 class PicturedTable(TableWorld):
@@ -241,8 +249,10 @@ def experience(world: World, config: Config, mesh: Mesh | None = None) -> Experi
         changing = len(own) < len(living)
         starts = np.concatenate([np.resize(own, len(living)), living]) if changing else living
         if small.size <= LARGEST_TABLE:
-            moving = moves(config, SPREADING if changing else STAYING)
-            return Experience(small, jnp.asarray(frames), starts, config.batch, 1, *moving, mesh)
+            ends = config.ends or (1 if small.deterministic else SEVERAL)
+            # Noise would hide where errors are.
+            moving = moves(config, LEAVING if ends > 1 else SPREADING if changing else STAYING)
+            return Experience(small, jnp.asarray(frames), starts, config.batch, 1, *moving, mesh, ends=ends)
         world = PicturedTable(small, frames)
     elif world.continuous is not None:
         starts, usual = world.states(), STAYING
@@ -256,7 +266,8 @@ def experience(world: World, config: Config, mesh: Mesh | None = None) -> Experi
     windows = config.windows or (1 if usual is LEAVING else IN_A_ROW)
     agents = max(config.batch // windows, 1)
     walks = walks and agents >= WALKING
-    return Experience(world, None, starts, agents, windows, *moves(config, usual), mesh, simpler, walks)
+    moving = moves(config, usual)
+    return Experience(world, None, starts, agents, windows, *moving, mesh, simpler, walks, config.ends or 1)
 
 
 def moves(config: Config, usual: tuple[float, float]) -> tuple[float, float]:

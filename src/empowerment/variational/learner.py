@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
@@ -50,6 +50,8 @@ class Model(eqx.Module):
     psi: Psi
     price: Float[Array, ""] | None
     """Nats for one unit of |a|²: the multiplier of the constraint on a sequence's power."""
+    prior: Float[Array, ""] | None
+    """With `bayes`: the share of sequences that come from the source, whose logits the decoder's are added to."""
 
     def __init__(self, config: Config, actions: Actions, sample: Any, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 4)
@@ -60,6 +62,7 @@ class Model(eqx.Module):
         self.source = Sequence(*sizes, 1, config.prefix, standard, key=keys[2])
         self.psi = Psi(config.features, config.hidden, standard, key=keys[3])
         self.price = None if actions.power is None else jnp.asarray(0.5 / (config.beta * actions.scale**2))
+        self.prior = jnp.zeros(()) if config.bayes else None
 
     def empowerment(self, frames: Any, beta: float) -> Float[Array, "n"]:
         """ψ(s)/β in nats; with priced power, ψ/β + price * allowed power."""
@@ -71,11 +74,34 @@ class Model(eqx.Module):
         return 0.0 if self.price is None or power is None else self.price * self.source.horizon * power
 
     def terms(self, batch: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"], Float[Array, "n"]]:
-        """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window."""
-        features = self.representation(batch.frames)
-        log_q = self.decoder.log_prob(self.decoder.context(features, batch.start, batch.end), batch.actions)
-        log_h = self.source.log_prob(self.source.context(features, batch.start), batch.actions)
-        return log_q, log_h, self.psi(features)[batch.start]
+        """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window; the first is a mean over its ends."""
+        features, ends = self.representation(batch.frames), len(batch.end) // len(batch.start)
+        start, actions = (jnp.repeat(x, ends, axis=0) for x in (batch.start, batch.actions))
+        given = self.source.steps(self.source.context(features, batch.start), batch.actions)
+        read = self.decoder.steps(self.decoder.context(features, start, batch.end), actions)
+        log_q = self.decoder.score(self._posterior(read, [jnp.repeat(x, ends, axis=0) for x in given]), actions)
+        log_h = self.source.score(given, batch.actions)
+        return log_q.reshape(-1, ends).mean(1), log_h, self.psi(features)[batch.start]
+
+    def read(
+        self, features: Float[Array, "frames features"], start: Int[Array, "n"], end: Int[Array, "n"]
+    ) -> Shaped[Array, "n steps ..."]:
+        """The decoder as a planner: the likeliest action at each step from one frame to another."""
+        context, here = self.decoder.context(features, start, end), self.source.context(features, start)
+        if self.prior is None:
+            return self.decoder.mode(context)
+        actions = jnp.zeros((len(start), self.decoder.horizon), jnp.int32)
+        for k in range(self.decoder.horizon):  # what later steps would be is not computed
+            steps = self._posterior(self.decoder.steps(context, actions), self.source.steps(here, actions))
+            actions = actions.at[:, k].set(self.decoder.actions.mode(steps[k]))
+        return actions
+
+    def _posterior(self, read: list[Array], given: list[Array]) -> list[Array]:
+        """Bayes' rule: the source's logits, held fixed, plus how likely each action makes the end."""
+        if self.prior is None:
+            return read
+        prior, given = jax.lax.stop_gradient((self.prior, given))
+        return [likely + prior * before for likely, before in zip(read, given, strict=True)]
 
     def view(self, frames: Any, rows: Int[Array, "n"]) -> Context:
         """What the source sees, for each row."""
@@ -147,7 +173,7 @@ class Learner(NamedTuple):
 
     def init(self, sample: Any, *, key: Key[Array, ""]) -> State:
         """`sample`: observations, for their shape and scale."""
-        model: Any = Model(self.config, self.actions, sample, key=key)
+        model: Any = self._informed(Model(self.config, self.actions, sample, key=key), jnp.zeros((), jnp.int32))
         return State(model, jax.tree.map(jnp.copy, model), self._optimiser().init(model), jnp.zeros((), jnp.int32))
 
     def update(self, state: State, batch: Any) -> tuple[State, Info]:
@@ -157,6 +183,7 @@ class Learner(NamedTuple):
         gradient, info, actions = gradient_of(state.model, batch)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
+        model = self._informed(model, state.updates + 1)
         decay = config.average
         average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
@@ -193,6 +220,12 @@ class Learner(NamedTuple):
         excess = jnp.mean(actions**2) / self.actions.scale**2 - 1
         rate = PRICE_RATE * (1 - updates / self.config.updates) / (self.config.beta * self.actions.scale**2)
         return eqx.tree_at(lambda m: m.price, model, jnp.maximum(model.price + rate * excess, 0.0))
+
+    def _informed(self, model: Any, updates: Int[Array, ""]) -> Any:
+        """The decoder's prior for the windows of the next update: the uniform part of them says nothing."""
+        if model.prior is None:
+            return model
+        return eqx.tree_at(lambda m: m.prior, model, 1 - self.uniform_share(updates))
 
     def uniform_share(self, updates: Int[Array, ""]) -> Float[Array, ""]:
         """The share of sequences that are drawn uniformly: one, then falling linearly to zero."""

@@ -256,13 +256,21 @@ class Sequence(eqx.Module):
         new = self.actions.embed(action) @ self.embedding[k]
         return prefix + new if self.prefix == "whole" else new
 
+    def steps(self, context: Context, actions: Array) -> list[Float[Array, "n outputs"]]:
+        """Parameters of every step's distribution, given the actions before it."""
+        prefix, outputs = jnp.zeros_like(context.first), []
+        for k in range(self.horizon):
+            outputs.append(self.outputs(context, prefix, k))
+            prefix = self.extend(prefix, actions[:, k], k)
+        return outputs
+
+    def score(self, steps: list[Float[Array, "n outputs"]], actions: Array) -> Float[Array, "n"]:
+        """ln p(a_1..a_K) by the parameters of every step, eq. arDistr."""
+        return sum((self.actions.log_prob(x, actions[:, k]) for k, x in enumerate(steps)), jnp.zeros(len(actions)))
+
     def log_prob(self, context: Context, actions: Array) -> Float[Array, "n"]:
         """ln p(a_1..a_K | context), eq. arDistr."""
-        prefix, total = jnp.zeros_like(context.first), jnp.zeros(len(context.first))
-        for k in range(self.horizon):
-            total = total + self.actions.log_prob(self.outputs(context, prefix, k), actions[:, k])
-            prefix = self.extend(prefix, actions[:, k], k)
-        return total
+        return self.score(self.steps(context, actions), actions)
 
     def sample(self, context: Context, *, key: Key[Array, ""]) -> Array:
         """One sequence for each context."""

@@ -19,6 +19,7 @@ LARGEST = {
     "hidden": 2**14,
     "sequences": 2**20,
     "draws": 2**20,
+    "ends": 2**10,
     "components": MOST_COMPONENTS,
 }
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
@@ -27,6 +28,7 @@ RAMP = 0.1
 EARLIER: tuple[dict[str, Any], ...] = (
     {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False},
     {"components": 1, "windows": 4, "walk": False},
+    {"ends": 1, "bayes": False},
 )
 """What runs did that do not say it: they were begun before there was a choice. What came together stands together."""
 COMPONENTS = 8
@@ -54,12 +56,19 @@ class Config:
     """... at this share of the updates, so that the source forgets no end state while it settles."""
     batch: int = 2048
     """Windows an update."""
+    ends: int | None = None
+    """How often each sequence is played from where it starts, so that chance averages out in what the source is fitted
+    to; by default 4 where chance decides and the world can be tabulated, else 1."""
+    bayes: bool = False
+    """Whether the decoder's logits are added to those of the source, as Bayes' rule does, so that it need not follow
+    the source (true in worlds with slip)."""
     windows: int | None = None
     """Windows that an agent plays in a row within an update, in worlds too large to tabulate; by default 1, or 4 where
     actions are continuous or the world runs on the host."""
     restart: float | None = None
     """Probability that an agent starts anew before an update; by default 0.1, 0.5 in worlds that change for good or run
-    on the host and are large, and 1 in other worlds too large to tabulate (some agents walk greedily there)."""
+    on the host and are large, and 1 in other worlds too large to tabulate (some agents walk greedily there) and where
+    sequences have several ends."""
     revisit: float | None = None
     """Probability that an agent goes back to where a window with a large error started, if it does not start anew; by
     default 0.6, 0.2 or 0 in these kinds of worlds."""
@@ -108,7 +117,7 @@ def checked(world: World, horizon: int, settings: dict[str, Any], resuming: bool
     A run that is resumed is told what it was begun with, be it ignored or not.
     """
     check_world(world)
-    config = configure(horizon, usual(world) | settings)
+    config = configure(horizon, usual(world, settings.get("method", "variational")) | settings)
     refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
     if not resuming:
         _refuse_ignored(world, config, given(settings))
@@ -120,12 +129,13 @@ def given(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None or name not in OPEN}
 
 
-def usual(world: World) -> dict[str, Any]:
+def usual(world: World, method: Any = "variational") -> dict[str, Any]:
     """Settings that suit the kind of world better than the general ones.
 
-    Where chance decides, the best source is sparse, and uniform sequences after the warm-up would hold it back.
+    Where chance decides, the best source is sparse: uniform sequences after the warm-up would hold it back, and a
+    decoder that had to learn its odds anew would lag behind it.
     """
-    return {"uniform": 0.0} if world.chances > 1 else {}
+    return {"uniform": 0.0, "bayes": method == "variational"} if world.chances > 1 else {}
 
 
 def settled(config: Config, many_pictures: bool) -> Config:
@@ -168,7 +178,7 @@ def _check(values: dict[str, Any]) -> None:
         value = values.get(name, 0)
         if not is_number(value) or not 0 <= value <= 1:
             raise ValueError(f"{name}={value!r} must lie between 0 and 1")
-    for name in ("standardise", "walk"):
+    for name in ("standardise", "walk", "bayes"):
         if not isinstance(values.get(name, False), bool):
             raise ValueError(f"{name}={values[name]!r} must be true or false")
     for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
@@ -200,11 +210,13 @@ def refuse_beta(beta: float, continuous: bool, where: str) -> None:
 def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None:
     """Refuse settings that were told and would be ignored in this kind of world, or with this method."""
     kind, here = world.continuous, f"does not apply to world {world.name!r}; leave it out"
-    moves, ignored = ("windows", "restart", "revisit", "walk"), {}
+    moves, ignored = ("windows", "restart", "revisit", "walk", "ends"), {}
     if world.on_host or kind is not None:
         ignored["walk"] = here
+    if kind is not None and config.bayes:
+        ignored["bayes"] = f"is for single actions, which those of world {world.name!r} are not; leave it out"
     if world.on_host and kind is not None:
-        ignored |= {"windows": here, "revisit": here}
+        ignored |= {"windows": here, "revisit": here, "ends": here}
     if (kind is None or kind.power is not None) and config.components != 1:
         ignored["components"] = (
             f"is for bounded numbers, which the actions of world {world.name!r} are not; leave it out"
@@ -215,6 +227,8 @@ def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None
     else:
         away = "is for method='importance'; give that, or leave it out"
         ignored |= dict.fromkeys(("sequences", "draws"), away)
+    if config.method != "variational":
+        ignored |= dict.fromkeys(("ends", "bayes"), f"does not apply to method={config.method!r}; leave it out")
     if isinstance(world, HostWorld):
         stuck = f"does not apply to environment {world.name!r}, which cannot be put into a state; leave it out"
         ignored |= dict.fromkeys(moves, stuck)
