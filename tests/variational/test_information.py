@@ -104,6 +104,7 @@ def test_inputs_come_and_go():
         (flipped, {"source": 2, "steps": 0}, "steps=0"),
         (flipped, {"source": 2, "updats": 5}, "did you mean 'updates'"),
         (flipped, {"source": 2, "hidden": 8}, "set decoder"),
+        (flipped, {"source": 2, "bayes": True}, "setting 'bayes' means nothing for a channel"),
         (lambda x, rng: x[:3], {"source": 2}, "give one each"),
         (lambda x, rng: x * np.nan, {"source": 2}, "NaN or infinity"),
     ],

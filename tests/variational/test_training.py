@@ -13,6 +13,7 @@ from empowerment.variational import training
 from empowerment.variational.checkpoint import RunDirectory, flatten
 from empowerment.variational.experience import Batch, beginnings, unusual
 from empowerment.variational.learner import Learner, LearnerMind
+from empowerment.variational.objective import decoder_loss
 from empowerment.variational.sequence import Categorical
 from empowerment.variational.settings import Config, usual
 from empowerment.worlds.grid import GridWorld, Map
@@ -97,10 +98,11 @@ def test_load_gives_what_train_gave(small, tmp_path):
     assert [line["updates"] for line in lines] == [10, 20]
 
 
-def test_one_compilation_for_each_chunk_shape(small, monkeypatch):
+@pytest.mark.parametrize("slip", [0.0, 0.1])
+def test_one_compilation_for_each_chunk_shape(slip, monkeypatch):
     shapes, original = [], training._chunk
     monkeypatch.setattr(training, "_chunk", lambda run, carry, n: (shapes.append(n), original(run, carry, n))[1])
-    emp.train(small, 2, **{**TINY, "updates": 45})
+    emp.train(GridWorld(Map.parse(SMALL, "small"), slip=slip), 2, **{**TINY, "updates": 45})
     assert shapes == [10, 5]
 
 
@@ -140,6 +142,7 @@ def test_uniform_share_falls_from_one_to_zero():
         ({"windows": 4}, "windows=4 is for worlds too large to tabulate, which 'small' is not"),
         ({"walk": False}, "walk=False is for worlds too large to tabulate"),
         ({"method": "importance", "restart": 0.5}, "restart=0.5 does not apply to method='importance'"),
+        ({"method": "importance", "bayes": True}, "bayes=True does not apply to method='importance'"),
     ],
 )
 def test_bad_settings_are_named(small, settings, words):
@@ -157,6 +160,9 @@ def test_bad_settings_are_named(small, settings, words):
         ("point-mass", {"batch": 30}, "batch=30 is no multiple of the 4 windows"),
         ("point-mass", {"batch": 30, "method": "reparameterised"}, "batch=30 is no multiple of the 4 windows"),
         ("box-movable", {"windows": 3}, "batch=2048 is no multiple of the 3 windows"),
+        ("two-rooms", {"ends": 2}, "ends=2 is for worlds where chance decides"),
+        ("predator-prey", {"ends": 2}, "ends=2 does not apply to world 'predator-prey'"),
+        ("point-mass", {"bayes": True}, "bayes=True is for listed actions"),
     ],
 )
 def test_settings_that_would_be_ignored_are_refused(name, settings, words):
@@ -244,7 +250,7 @@ def test_sequences_are_played_several_times_where_chance_decides(small):
     settings = training.checked(small, 3, SIZES)
     assert training.prepare(small, settings).experience.ends == 1, "nothing to average"
     run = slippery_run()
-    assert run.experience[5:7] == (1.0, 0.0), "noise hides where errors are"
+    assert (run.experience.restart, run.experience.revisit) == (1.0, 0.0), "noise hides where errors are"
     agents, batch = collected(run)
     ends = batch.end.reshape(64, 4)
     assert len(batch.start) == len(batch.actions) == 64
@@ -252,18 +258,20 @@ def test_sequences_are_played_several_times_where_chance_decides(small):
     assert (ends != ends[:, :1]).any(axis=1).mean() > 0.3, "chance is drawn for each"
     same = slippery_run(ends=1)
     assert collected(same)[1].end.shape == (64,)
-    assert same.experience[5:7] == (0.1, 0.6)
+    assert (same.experience.restart, same.experience.revisit) == (0.1, 0.6)
 
 
 def test_ends_of_a_large_world_are_seen_beside_their_starts():
     world = emp.make("box-movable", slip=0.2)
-    run = training.prepare(world, training.checked(world, 2, {**SIZES, "ends": 3}))
+    run = training.prepare(world, training.checked(world, 2, {**SIZES, "ends": 3, "walk": False}))
     agents, batch = collected(run)
-    assert batch.frames.shape[0] == 64 * 4
-    first = np.asarray(world.observe(agents.states))
-    assert np.array_equal(np.asarray(batch.frames)[np.asarray(batch.end[::3])], first)
+    assert batch.frames.shape[0] == 64 * 4, "16 agents, four windows each"
+    frames, ends = np.asarray(batch.frames), np.asarray(batch.end).reshape(64, 3)
     seen = np.asarray(world.observe(agents.visited))
-    assert np.array_equal(np.asarray(batch.frames)[np.asarray(batch.start)], seen)
+    assert np.array_equal(frames[np.asarray(batch.start)], seen)
+    assert np.array_equal(frames[ends[:-16, 0]], seen[16:]), "the next window starts at the first end"
+    assert np.array_equal(frames[ends[-16:, 0]], np.asarray(world.observe(agents.states)))
+    assert (frames[ends[:, 0]] != frames[ends[:, 1]]).any(), "chance is drawn for each"
 
 
 def test_what_several_ends_say_is_averaged():
@@ -273,6 +281,7 @@ def test_what_several_ends_say_is_averaged():
     log_q, log_h, psi = model.terms(batch)
     each = [model.terms(batch._replace(end=batch.end[i::4])) for i in range(4)]
     assert np.allclose(log_q, np.mean([one[0] for one in each], axis=0), atol=1e-5)
+    assert np.ptp([one[0] for one in each], axis=0).max() > 1e-3
     assert all(np.allclose(log_h, one[1]) and np.allclose(psi, one[2]) for one in each)
 
 
@@ -289,12 +298,24 @@ def test_bayes_rule_adds_the_sources_logits_once_sequences_come_from_it():
     mute = eqx.tree_at(lambda m: (m.decoder.last, m.decoder.last_bias), model, replace_fn=jnp.zeros_like)
     assert np.allclose(mute.terms(Batch(frames, here, there, every))[0], log_h, atol=1e-5), "the prior is the source"
     assert np.ptp(log_h) > 0.01
+    fitted = jax.grad(lambda m: decoder_loss(m.terms(Batch(frames, here, there, every))[0]))(model)
+    assert all((x == 0).all() for x in jax.tree.leaves((fitted.source, fitted.prior))), "the prior is held fixed"
     # The likeliest action at each step, by all sequences that go on from there.
     read = np.asarray(model.read(model.representation(frames), here[:1], there[:1])[0])
     table = np.exp(np.asarray(log_q)).reshape(5, 5, 5)
     assert read[0] == table.sum((1, 2)).argmax()
     assert read[1] == table[read[0]].sum(1).argmax()
     assert read[2] == table[read[0], read[1]].argmax()
+
+
+def test_a_noisy_run_goes_on_where_it_stopped(tmp_path):
+    world = GridWorld(Map.parse(SMALL, "slippery"), slip=0.3)
+    whole = emp.train(world, 2, out=tmp_path / "run", average=0.9, **TINY)
+    (tmp_path / "run" / "checkpoints" / "00000020.safetensors").unlink()
+    again = emp.train(world, 2, out=tmp_path / "run", resume=True, average=0.9, **TINY)
+    for est in (again, emp.load(tmp_path / "run")):
+        assert float(est.model.prior) == 1, "not averaged with the warm-up's"
+        assert all(map(np.array_equal, *map(jax.tree.leaves, (est.model, whole.model))))
 
 
 def test_a_noisy_world_is_learned(monkeypatch):

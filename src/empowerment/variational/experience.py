@@ -4,8 +4,9 @@ Many agents play in parallel. At each update every agent plays `windows` windows
 one is x of the next and each frame is encoded once. Between updates, and only then, agents are moved: the dead and
 some others start anew, and many go back to where the last windows started, the likelier the larger the error was there
 (rare places such as doorways would else be learned last). In grid worlds too large to tabulate nearly all start anew
-before every update, and a few walk on as greedy agents would, so that what these come to is learned. No window bridges
-a move. Inside a window the dead stay dead, as in the exact channel.
+before every update, and a few walk on as greedy agents would, so that what these come to is learned. Where chance
+decides, noise would hide where errors are: in tables all start anew, and every sequence is played several times. No
+window bridges a move. Inside a window the dead stay dead, as in the exact channel.
 
 Each device acts and observes for its own share of the agents. Where windows started and how large their errors were is
 known everywhere, since an agent may go back to where any other was.
@@ -139,7 +140,8 @@ class Experience(NamedTuple):
             chosen.append(mind(frames, rows, key=choose_key))
             again, actions = jax.tree.map(lambda x: jnp.repeat(x, self.ends, axis=0), (states, chosen[-1]))
             reached.append(constrain(self.mesh, act(self.world, again, actions, key=act_key), SPREAD))
-            states = constrain(self.mesh, jax.tree.map(lambda x: x[:: self.ends], reached[-1]), SPREAD)
+            first = jax.tree.map(lambda x: x.reshape(self.agents, self.ends, *x.shape[1:])[:, 0], reached[-1])
+            states = constrain(self.mesh, first, SPREAD)
             visited.append(states)
         starts = on_each(self.mesh, self._everyones, outputs=SHARED)(visited[:-1])
         return Agents(states, starts, agents.errors), on_each(self.mesh, self._batch)(visited, chosen, reached)

@@ -100,6 +100,8 @@ NOT_OF_CHANNELS = (
     "restart",
     "revisit",
     "walk",
+    "ends",
+    "bayes",
     "method",
     "model",
     "sequences",

@@ -79,7 +79,8 @@ class Model(eqx.Module):
         start, actions = (jnp.repeat(x, ends, axis=0) for x in (batch.start, batch.actions))
         given = self.source.steps(self.source.context(features, batch.start), batch.actions)
         read = self.decoder.steps(self.decoder.context(features, start, batch.end), actions)
-        log_q = self.decoder.score(self._posterior(read, [jnp.repeat(x, ends, axis=0) for x in given]), actions)
+        both = zip(read, given, strict=True)
+        log_q = self.decoder.score([self._posterior(x, jnp.repeat(y, ends, axis=0)) for x, y in both], actions)
         log_h = self.source.score(given, batch.actions)
         return log_q.reshape(-1, ends).mean(1), log_h, self.psi(features)[batch.start]
 
@@ -88,20 +89,20 @@ class Model(eqx.Module):
     ) -> Shaped[Array, "n steps ..."]:
         """The decoder as a planner: the likeliest action at each step from one frame to another."""
         context, here = self.decoder.context(features, start, end), self.source.context(features, start)
-        if self.prior is None:
-            return self.decoder.mode(context)
-        actions = jnp.zeros((len(start), self.decoder.horizon), jnp.int32)
-        for k in range(self.decoder.horizon):  # what later steps would be is not computed
-            steps = self._posterior(self.decoder.steps(context, actions), self.source.steps(here, actions))
-            actions = actions.at[:, k].set(self.decoder.actions.mode(steps[k]))
-        return actions
+        before, given, chosen = jnp.zeros_like(context.first), jnp.zeros_like(here.first), []
+        for k in range(self.decoder.horizon):
+            outputs = self._posterior(self.decoder.outputs(context, before, k), self.source.outputs(here, given, k))
+            chosen.append(self.decoder.actions.mode(outputs))
+            before = self.decoder.extend(before, chosen[-1], k)
+            given = self.source.extend(given, chosen[-1], k)
+        return jnp.stack(chosen, axis=1)
 
-    def _posterior(self, read: list[Array], given: list[Array]) -> list[Array]:
-        """Bayes' rule: the source's logits, held fixed, plus how likely each action makes the end."""
+    def _posterior(self, likely: Float[Array, "n outputs"], given: Float[Array, "n outputs"]) -> Array:
+        """Bayes' rule for one step: the source's logits, held fixed, plus how likely each action makes the end."""
         if self.prior is None:
-            return read
+            return likely
         prior, given = jax.lax.stop_gradient((self.prior, given))
-        return [likely + prior * before for likely, before in zip(read, given, strict=True)]
+        return likely + prior * given
 
     def view(self, frames: Any, rows: Int[Array, "n"]) -> Context:
         """What the source sees, for each row."""
@@ -186,6 +187,7 @@ class Learner(NamedTuple):
         model = self._informed(model, state.updates + 1)
         decay = config.average
         average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
+        average = self._informed(average, state.updates + 1)  # what it was before says nothing of now
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
         return new, info._replace(gradient=jnp.sqrt(sum(jnp.vdot(x, x) for x in jax.tree.leaves(gradient))))
 
@@ -225,7 +227,7 @@ class Learner(NamedTuple):
         """The decoder's prior for the windows of the next update: the uniform part of them says nothing."""
         if model.prior is None:
             return model
-        return eqx.tree_at(lambda m: m.prior, model, 1 - self.uniform_share(updates))
+        return eqx.tree_at(lambda m: m.prior, model, jnp.asarray(1 - self.uniform_share(updates), jnp.float32))
 
     def uniform_share(self, updates: Int[Array, ""]) -> Float[Array, ""]:
         """The share of sequences that are drawn uniformly: one, then falling linearly to zero."""

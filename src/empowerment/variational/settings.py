@@ -68,7 +68,7 @@ class Config:
     restart: float | None = None
     """Probability that an agent starts anew before an update; by default 0.1, 0.5 in worlds that change for good or run
     on the host and are large, and 1 in other worlds too large to tabulate (some agents walk greedily there) and where
-    sequences have several ends."""
+    sequences of a tabulated world have several ends."""
     revisit: float | None = None
     """Probability that an agent goes back to where a window with a large error started, if it does not start anew; by
     default 0.6, 0.2 or 0 in these kinds of worlds."""
@@ -135,7 +135,9 @@ def usual(world: World, method: Any = "variational") -> dict[str, Any]:
     Where chance decides, the best source is sparse: uniform sequences after the warm-up would hold it back, and a
     decoder that had to learn its odds anew would lag behind it.
     """
-    return {"uniform": 0.0, "bayes": method == "variational"} if world.chances > 1 else {}
+    if world.chances <= 1:
+        return {}
+    return {"uniform": 0.0, "bayes": method == "variational" and world.continuous is None}
 
 
 def settled(config: Config, many_pictures: bool) -> Config:
@@ -213,8 +215,10 @@ def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None
     moves, ignored = ("windows", "restart", "revisit", "walk", "ends"), {}
     if world.on_host or kind is not None:
         ignored["walk"] = here
-    if kind is not None and config.bayes:
-        ignored["bayes"] = f"is for single actions, which those of world {world.name!r} are not; leave it out"
+    if kind is not None:
+        ignored["bayes"] = f"is for listed actions, which those of world {world.name!r} are not; leave it out"
+    if world.deterministic and config.ends != 1:
+        ignored["ends"] = f"is for worlds where chance decides, which {world.name!r} is not; leave it out"
     if world.on_host and kind is not None:
         ignored |= {"windows": here, "revisit": here, "ends": here}
     if (kind is None or kind.power is not None) and config.components != 1:
