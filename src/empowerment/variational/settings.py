@@ -242,9 +242,7 @@ def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None
 
 
 def refuse_windows(world: World, config: Config, windows: int, tabulated: bool, told: Collection[str]) -> None:
-    """Refuse windows in a row that were told and would be ignored, and a batch that they do not make up.
-
-    It has to be known who plays them."""
+    """The same for windows in a row, and for a batch that they do not make up, once it is known who plays them."""
     for name in ("windows", "walk"):
         if tabulated and name in told:
             raise ValueError(
