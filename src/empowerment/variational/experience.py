@@ -325,9 +325,13 @@ def _stroll(world: World, states: State, rng: np.random.Generator) -> list[State
 
 def _changes(world: World, path: list[State], alive: list[np.ndarray], horizon: int) -> Iterator[np.ndarray]:
     """How many numbers of the observation differ after a window, for each that begins alive."""
-    for first, last, living in zip(path, path[horizon:], alive, strict=False):
-        before, after = (np.asarray(world.observe(take(states, living))) for states in (first, last))
-        yield (before != after).sum(axis=tuple(range(1, before.ndim)))
+    @jax.jit
+    def count(before: State, after: State) -> Int[Array, "n"]:
+        differ = world.observe(before) != world.observe(after)
+        return differ.sum(axis=tuple(range(1, differ.ndim)))
+
+    for before, after, living in zip(path, path[horizon:], alive, strict=False):
+        yield np.asarray(count(before, after))[living]
 
 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:

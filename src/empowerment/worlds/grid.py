@@ -264,7 +264,7 @@ class GridWorld(World):
         """One pixel a cell. What lies under something else shines through, so no two states look the same."""
         xp = namespace(state.agent)
         batch = np.shape(state.agent)
-        base = np.where(self._walls[:, None], COLOURS["wall"], COLOURS["floor"]).astype(np.int32)
+        base = np.where(self._walls[:, None], COLOURS["wall"], COLOURS["floor"]).astype(np.uint16)
         picture = xp.broadcast_to(xp.asarray(base), (*batch, self._cells, 3))
         cells = xp.arange(self._cells)
         for cell, is_open in zip(self._door_cells, xp.moveaxis(state.doors, -1, 0), strict=True):
@@ -284,7 +284,7 @@ class GridWorld(World):
             agent = agent & ~state.carrying[..., None]
         picture = _paint(xp, picture, agent, "agent")
         if self._has_lava:
-            dead = xp.asarray(np.array(COLOURS["lava"], np.int32))
+            dead = xp.asarray(np.array(COLOURS["lava"], np.uint16))
             picture = xp.where(state.alive[..., None, None], picture, dead)
         return picture.reshape(*batch, self._rows, self._columns, 3).astype(np.uint8)
 
@@ -309,5 +309,5 @@ def _at(xp: Any, bitmap: Any, cell: Any) -> Any:
 
 def _paint(xp: Any, picture: Any, mask: Any, thing: str) -> Any:
     """Three parts of the thing's colour over one part of what is beneath."""
-    colour = xp.asarray(np.array(COLOURS[thing], np.int32))
-    return xp.where(mask[..., None], (3 * colour + picture) // 4, picture)
+    three_parts = xp.asarray(3 * np.array(COLOURS[thing], np.uint16))
+    return xp.where(mask[..., None], (three_parts + picture) >> 2, picture)
