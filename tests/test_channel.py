@@ -177,6 +177,10 @@ def test_too_large_to_enumerate(monkeypatch):
     monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 1000)
     with pytest.raises(ValueError, match=r"too large to enumerate: \d+ different sequences.*smaller horizon"):
         emp.exact(emp.make("two-rooms", slip=0.1), 4)
+    monkeypatch.undo()
+    monkeypatch.setattr(channel_module, "LARGEST_MATRIX", 120)
+    with pytest.raises(ValueError, match=r"too large to solve: 15 different sequences, 13 ends; give a smaller"):
+        emp.exact(emp.make("open-room", slip=0.1), 2, take(emp.make("open-room").states(), slice(150, 151)))
 
 
 def test_every_state_within_reach():

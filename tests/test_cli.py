@@ -107,14 +107,15 @@ def test_a_directory_with_the_name_of_a_world_hides_it_only_if_it_is_a_run(capsy
 
 def test_memory_that_runs_out_is_one_sentence(capsys, monkeypatch):
     def full(self):
-        raise RuntimeError(f"{words}: Out of memory while trying to allocate 8589934592 bytes.\nAnd more.")
+        raise kind(f"{words}: Out of memory while trying to allocate 8589934592 bytes.\nAnd more.")
 
     monkeypatch.setattr("empowerment.cli.Worlds.run", full)
-    words = "RESOURCE_EXHAUSTED"
-    code, _, err = run(capsys, "worlds")
-    assert code == 2
-    assert err.strip() == "empowerment: memory ran out; give a smaller batch (--batch), or learn on a larger device"
-    words = "INTERNAL"
+    sentence = "memory ran out; give a smaller world, horizon or batch (--batch), or use a larger machine"
+    for kind, words in ((RuntimeError, "RESOURCE_EXHAUSTED"), (MemoryError, "Unable")):  # noqa: B007 - for `full`
+        code, _, err = run(capsys, "worlds")
+        assert code == 2
+        assert err.strip() == f"empowerment: {sentence}"
+    kind, words = RuntimeError, "INTERNAL"
     with pytest.raises(RuntimeError, match="INTERNAL"):
         main(["worlds"])
 

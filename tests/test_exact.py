@@ -13,7 +13,7 @@ from empowerment.channel import channel
 from empowerment.exact import _merging_error, ends, has_exact, optimal_source
 from empowerment.reach import explore
 from empowerment.worlds.grid import GridWorld, Map
-from empowerment.worlds.world import World, leaves, take
+from empowerment.worlds.world import World, identify, leaves, take
 
 K = 5
 
@@ -343,6 +343,11 @@ class Ring(World):
 
     def states(self):
         return np.arange(3, dtype=np.int32)
+
+
+def test_minus_zero_is_zero():
+    assert len(set(identify(np.array([0.0, -0.0, 1.0])).tolist())) == 2
+    assert len(set(identify((np.array([[0.0] * 9, [-0.0] * 9]), np.zeros(2, bool))).tolist())) == 1
 
 
 def test_a_world_without_layout():

@@ -103,6 +103,12 @@ def test_a_landscape_is_looked_up_by_state():
         [env.step(a) for a in range(5)]
 
 
+def test_a_landscape_of_another_world_is_refused():
+    other = emp.exact(emp.from_gymnasium(gymnasium.make("CliffWalking-v1")), 1)
+    with pytest.raises(ValueError, match="is world 'FrozenLake-v1', and the landscape is of 'CliffWalking-v1'"):
+        EmpowermentReward(lake(), other).reset()
+
+
 @pytest.mark.parametrize("name", ["MiniGrid-DoorKey-6x6-v0", "MiniGrid-LavaCrossingS9N1-v0", "MiniGrid-Unlock-v0"])
 def test_mini_grids_are_read_as_they_are(name):
     """The state beneath a live environment is the one that the exact world reaches by the same actions."""
@@ -239,3 +245,5 @@ def test_exact_rewards_need_states():
         EmpowermentReward(gymnasium.make("CartPole-v1"), 2)
     with pytest.raises(ValueError, match="wrap each single environment"):
         EmpowermentVectorReward(SyncVectorEnv([lake]), 2)
+    with pytest.raises(ValueError, match=r"^value is a NoneType; give a trained estimator or the directory of a run"):
+        EmpowermentVectorReward(SyncVectorEnv([lake]), None)

@@ -17,6 +17,10 @@ from .worlds.world import State, World, take
 
 LARGEST_CHANNEL = 2**27
 """Entries that the rows of one state's channel may take: 1 GiB."""
+LARGEST_MATRIX = 2**27
+"""Entries of one state's channel, zeros and all: 1 GiB."""
+ALIKE = 4
+"""How many times as many outcomes may be worked out in a step: most lead where others do."""
 BLOCK = 2**22
 """Entries of the rows of several starts that are composed together."""
 UNIT = 1e-14
@@ -128,12 +132,13 @@ def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
     """Take the steps that are left, in halves where the block has grown too large for the memory."""
     while left:
         entries, several = len(block.data) * (steps.shape[1] // steps.shape[0]), block.owners[0] != block.owners[-1]
+        outcomes = int(np.diff(steps.indptr)[block.columns].sum())  # before those that lead to one state are added up
         if entries > BLOCK and several:
             middle = np.searchsorted(block.owners, (block.owners[0] + block.owners[-1] + 1) // 2)
             for half in (slice(0, middle), slice(middle, None)):
                 yield from _composed(block.pick(half), steps, left)
             return
-        if entries > LARGEST_CHANNEL:
+        if entries > LARGEST_CHANNEL or outcomes > ALIKE * LARGEST_CHANNEL:
             raise ValueError(
                 f"the channel of a state is too large to enumerate: {len(block.owners):,} different sequences with "
                 f"{len(block.data):,} entries, {left} steps before the end; give a smaller horizon, or learn it with "
@@ -202,6 +207,11 @@ def _separated(block: _Rows, size: int) -> Iterator[Channel]:
     firsts = np.searchsorted(reached, block.owners[first] * size)
     bounds = zip(pairwise([*first, len(block.owners)]), pairwise([*firsts, len(reached)]), strict=True)
     for (begin, end), (left, right) in bounds:
+        if (end - begin) * (right - left) > LARGEST_MATRIX:
+            raise ValueError(
+                f"the channel of a state is too large to solve: {end - begin:,} different sequences, {right - left:,} "
+                "ends; give a smaller horizon, or learn it with emp.train"
+            )
         part, own = slice(block.pointers[begin], block.pointers[end]), slice(begin, end)
         matrix = np.zeros((end - begin, right - left))
         matrix[row[part] - begin, column[part] - left] = block.data[part]

@@ -519,10 +519,10 @@ def main(args: list[str] | None = None) -> None:
         parse(args or ["--help"]).run()
     except (ValueError, OSError) as error:
         fail(str(error))
-    except RuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):  # JAX's word for memory that ran out
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):  # JAX's word for it
             raise
-        fail("memory ran out; give a smaller batch (--batch), or learn on a larger device")
+        fail("memory ran out; give a smaller world, horizon or batch (--batch), or use a larger machine")
     except KeyboardInterrupt:
         say("empowerment: interrupted; what was written stands, and a training goes on with --resume")
         raise SystemExit(130) from None

@@ -27,7 +27,7 @@ CHUNK = 2**24
 
 def exact(
     world: World,
-    horizon: int,
+    horizon: int | np.integer,
     states: State | None = None,
     *,
     tolerance: float = 1e-9,
@@ -45,6 +45,7 @@ def exact(
     """
     check_world(world)
     check_horizon(horizon)
+    horizon = int(horizon)  # of any kind
     check_parameters(1.0, tolerance)
     states = world.states() if states is None else check_states(world, states)
     if isinstance(world, PointMass) and world.power is not None:
@@ -65,7 +66,9 @@ def exact(
 
 def has_exact(world: World) -> bool:
     """Whether `exact` knows this kind of world, however large it is."""
-    return world.continuous is None or (isinstance(world, PointMass) and world.power is not None)
+    return (world.continuous is None and world.chances > 0) or (
+        isinstance(world, PointMass) and world.power is not None
+    )
 
 
 def _chunks(items: Iterator[Channel]) -> Iterator[list[Channel]]:
@@ -148,7 +151,7 @@ def optimal_source(world: World, state: State, horizon: int) -> Source:
     n = len(world.actions)
     if n**horizon > LARGEST_SOURCE:
         raise ValueError(
-            f"horizon={horizon} gives {n}^{horizon} = {n**horizon:,} sequences, too many to list; "
+            f"horizon={horizon} gives {n}^{horizon} sequences, too many to list; "
             f"give a horizon with at most {LARGEST_SOURCE:,}"
         )
     table = explore(world, check_states(world, state), horizon, keep=True)

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,22 @@ import numpy as np
 
 from .files import write_atomically
 from .worlds.grid import GridState
-from .worlds.world import Layout, State, World, identify, leaves
+from .worlds.world import Layout, State, World, blocks, identify, leaves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMAT = "empowerment landscape 1"
+BLOCK = 1024  # states seen together
 LARGEST_FILE = 2**32  # bytes; a file that claims more is refused before anything is read
 MARKS = {"key": "k", "door": "d", "box": "b", "lava": "l", "goal": "G", "start": "S", "hole": "H"}
+
+
+def learned_nats(world: World, see: Callable[[Any], np.ndarray], states: State) -> np.ndarray:
+    """Learned empowerment of each state, by what is seen there; 0 where an episode ends, since no window starts there
+    that could be learned from."""
+    nats = [see(np.asarray(world.observe(some))) for some in blocks(states, BLOCK)]
+    return np.where(np.asarray(world.terminal(states)), 0.0, np.concatenate(nats))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,17 +1,17 @@
 """States within reach of some starts, numbered as they are found, and where every action leads from them."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from .worlds.world import State, World, identify, leaves, stack, take
+from .worlds.world import State, World, blocks, identify, leaves, stack, take
 
 LARGEST_TABLE = 2**30
 """Bytes that the states within reach and their successors may take: 2 million lava states, 14 million cells."""
-BLOCK = 2**16
-"""States stepped together, which bounds the memory of all else."""
+BLOCK, BLOCK_BYTES = 2**16, 2**28
+"""States stepped together at most, and what their outcomes may take, which bounds the memory of all else."""
 SLOT_BITS = 17
 """Slots for telling kinds of states apart, half a MiB."""
 
@@ -55,19 +55,24 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False, mo
         raise ValueError(
             f"world {world.name!r} has continuous actions, which cannot be enumerated; learn on it with emp.train"
         )
+    if not world.chances:
+        raise ValueError(
+            f"world {world.name!r} has outcomes that cannot be listed or enumerated; learn on it with emp.train"
+        )
     numbers = _Numbers()
     keys = identify(starts)
     known, first = numbers(keys)
     frontier = take(starts, first)
     found, rows, odds = [frontier], [], []
     per_key = 8 if keys.dtype == np.uint64 else 150  # a dictionary's entry
-    per_state = per_key + sum(x[:1].nbytes for x in leaves(starts)) + 12 * len(world.actions) * world.chances
+    own, outcomes = sum(x[:1].nbytes for x in leaves(starts)), len(world.actions) * world.chances
+    per_state, together = per_key + own + 12 * outcomes, min(BLOCK, max(BLOCK_BYTES // (own * outcomes), 1))
     for depth in range(horizon):
         level, before = [], numbers.count
-        for block in _blocks(frontier):
-            outcomes, chances = _outcomes(world, block)
-            reached, first = numbers(identify(outcomes))
-            level.append(take(outcomes, first))
+        for block in blocks(frontier, together):
+            following, chances = _outcomes(world, block)
+            reached, first = numbers(identify(following))
+            level.append(take(following, first))
             rows.append(reached.reshape(-1, len(world.actions), world.chances))
             odds.append(chances)
             if numbers.count * per_state > LARGEST_TABLE:
@@ -227,11 +232,6 @@ class _Numbers:
         if addresses[-1] < 4 * self.count + 2**10:
             self._address = np.zeros(int(addresses[-1]) + 1, np.int64)
             self._address[addresses] = np.arange(self.count)
-
-
-def _blocks(states: State) -> Iterator[State]:
-    for i in range(0, len(leaves(states)[0]), BLOCK):
-        yield take(states, slice(i, i + BLOCK))
 
 
 def _outcomes(world: World, states: State) -> tuple[State, np.ndarray | None]:

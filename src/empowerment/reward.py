@@ -159,11 +159,13 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper[Any, Any, Any, Any, np.ndar
         self._settle(scale, mode, gamma, normalise)
         self._autoreset = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         estimator = _estimator(value)
-        if estimator is None:
+        if estimator is None and (isinstance(value, Landscape) or is_horizon(value)):
             raise ValueError(
-                f"value={value!r} is looked up by state, which a vector environment does not show; "
+                f"a {type(value).__name__} is looked up by state, which a vector environment does not show; "
                 "wrap each single environment in EmpowermentReward (gymnasium.make_vec(..., wrappers=[...]))"
             )
+        if estimator is None:
+            raise ValueError(f"value is a {type(value).__name__}; give a trained estimator or the directory of a run")
         self._name = name_of(env)
         self._nats = _Seen(env.single_observation_space, estimator, self._name)
         self._before = np.zeros(env.num_envs)
@@ -268,11 +270,16 @@ class _LookUp:
     """By the state beneath, from a landscape."""
 
     def __init__(self, env: gymnasium.Env, landscape: Landscape):
-        self._beneath, self._name = Beneath(env), name_of(env)
+        self._beneath, self._name, self._world = Beneath(env), name_of(env), landscape.world
         self._nats = dict(zip(identify(landscape.states).tolist(), landscape.nats.tolist(), strict=True))
 
     def begin(self) -> None:
-        self._beneath.begin()
+        world, _ = self._beneath.begin()
+        if world.name != self._world:
+            raise ValueError(
+                f"environment {self._name!r} is world {world.name!r}, and the landscape is of {self._world!r}; give "
+                "that of emp.from_gymnasium(env), or the horizon as value"
+            )
 
     def now(self, observation: Any) -> float:
         state = identify(self._beneath.state()).tolist()[0]
@@ -293,13 +300,17 @@ def _estimator(value: Any) -> Any:
     return value if isinstance(value, Empowerment) else None
 
 
+def is_horizon(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def _value_of(env: gymnasium.Env, value: Any) -> _Present:
     estimator = _estimator(value)
     if estimator is not None:
         return _Learned(env, estimator)
     if isinstance(value, Landscape):
         return _LookUp(env, value)
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    if is_horizon(value):
         return _Exact(env, int(value))
     raise ValueError(
         f"value is a {type(value).__name__}; give a trained estimator, the directory of a run, a landscape, or a "

@@ -76,6 +76,17 @@ def test_settings_of_channels_are_settled_as_those_of_worlds(monkeypatch):
     assert [(config.standardise, config.ramp) for config in seen] == [(True, 0.1), (False, 0.0)]
 
 
+def test_few_samples_keep_to_the_power_as_many_do():
+    found = emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 8, samples=2, updates=2, batch=32)
+    assert found.power == pytest.approx(4.0, rel=0.05), "told by as many inputs as the bound is measured on"
+    assert found.source.sample(3).shape == (3, 1)
+    assert found.decoder.mode(np.zeros((3, 1))).shape == (3, 1)
+    with pytest.raises(ValueError, match="outputs have 2 numbers each; give 1"):
+        found.decoder.mode(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="3 inputs and 1 outputs make no pairs"):
+        found.decoder.log_prob(np.zeros((3, 1)), np.zeros((1, 1)))
+
+
 def test_densities_are_not_rewarded_for_narrowing():
     with pytest.raises(ValueError, match=r"beta=2\.0 has no optimum in a channel of vectors"):
         emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 32, beta=2.0)
@@ -93,6 +104,8 @@ def test_inputs_come_and_go():
     assert np.asarray(vectors.flat(sent)).tolist() == sequences.tolist()
     with pytest.raises(ValueError, match=r"give \(2, 4, 2\)"):
         vectors.flat(np.zeros((2, 8)))
+    with pytest.raises(ValueError, match="symbols from 0 to 2"):
+        Inputs(emp.Categorical(3), 1).flat(np.array([0, 3]))
     assert Inputs(emp.Categorical(3), 1).shaped(np.zeros((5, 1), int)).shape == (5,)
 
 
@@ -105,6 +118,11 @@ def test_inputs_come_and_go():
         (flipped, {"source": 2, "updats": 5}, "did you mean 'updates'"),
         (flipped, {"source": 2, "hidden": 8}, "set decoder"),
         (flipped, {"source": 2, "bayes": True}, "setting 'bayes' means nothing for a channel"),
+        (flipped, {"source": 2, "muon_rate": 0.1}, r"muon_rate=0\.1 is for optimiser='muon'"),
+        (flipped, {"source": 2, "steps": 5000}, "steps=5000 must be a whole number from 1 to 4,096"),
+        (flipped, {"source": emp.Gaussian(100, 1.0), "steps": 50}, "an input has 5,000 numbers; give fewer steps"),
+        (flipped, {"source": 2, "decoder": 20000}, "decoder=20000 must be a whole number from 1 to 16,384"),
+        (flipped, {"source": 2, "seed": -1}, "seed=-1 must be a whole number"),
         (lambda x, rng: x[:3], {"source": 2}, "give one each"),
         (lambda x, rng: x * np.nan, {"source": 2}, "NaN or infinity"),
     ],

@@ -29,6 +29,13 @@ def test_seeds_together_are_seeds_alone(tmp_path, monkeypatch):
         emp.train_seeds(world, 2, [8, 7], tmp_path / "many", **TINY)
 
 
+def test_seeds_may_come_one_by_one_but_not_none(tmp_path):
+    with pytest.raises(ValueError, match="seeds is empty"):
+        emp.train_seeds(emp.make("tree"), 1, iter(()), tmp_path)
+    with pytest.raises(ValueError, match="seed=-1"):
+        emp.train_seeds(emp.make("tree"), 1, (s for s in (0, -1)), tmp_path)
+
+
 def test_live_environments_are_refused():
     world = emp.from_gymnasium(gymnasium.make("CartPole-v1"), copies=1)
     with pytest.raises(ValueError, match=r"call emp\.train once for each seed"):

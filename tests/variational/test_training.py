@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 
 import empowerment as emp
+from empowerment.behaviour import learned_value
+from empowerment.exact import has_exact
 from empowerment.variational import training
 from empowerment.variational.checkpoint import RunDirectory, flatten
+from empowerment.variational.estimator import Estimator
 from empowerment.variational.experience import Batch, beginnings, unusual
 from empowerment.variational.learner import Learner, LearnerMind
 from empowerment.variational.objective import decoder_loss
 from empowerment.variational.sequence import Categorical
 from empowerment.variational.settings import Config, usual
 from empowerment.worlds.grid import GridWorld, Map
-from empowerment.worlds.world import leaves, take
+from empowerment.worlds.world import World, leaves, stack, take
 
 SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
 SIZES = {"updates": 20, "batch": 64, "hidden": 16, "features": 12}
@@ -143,6 +146,9 @@ def test_uniform_share_falls_from_one_to_zero():
         ({"walk": False}, "walk=False is for worlds too large to tabulate"),
         ({"method": "importance", "restart": 0.5}, "restart=0.5 does not apply to method='importance'"),
         ({"method": "importance", "bayes": True}, "bayes=True does not apply to method='importance'"),
+        ({"method": "importance", "warm_up": 0.1}, "warm_up=0.1 does not apply to method='importance'"),
+        ({"optimiser": "adam", "muon_rate": 0.1}, "muon_rate=0.1 is for optimiser='muon'"),
+        ({"resume": True}, "give out= as well"),
     ],
 )
 def test_bad_settings_are_named(small, settings, words):
@@ -168,6 +174,64 @@ def test_bad_settings_are_named(small, settings, words):
 def test_settings_that_would_be_ignored_are_refused(name, settings, words):
     with pytest.raises(ValueError, match=words):
         emp.train(emp.make(name), 2, progress=False, **settings)
+
+
+def test_settings_of_a_run_that_is_only_to_begin_are_refused_too(small, tmp_path):
+    with pytest.raises(ValueError, match="walk=True is for worlds too large"):
+        emp.train(small, 2, out=tmp_path / "run", resume=True, walk=True, **TINY)
+
+
+def test_whole_numbers_of_any_kind(small, tmp_path):
+    sizes = {name: np.int64(value) for name, value in SIZES.items()}
+    est = emp.train(small, np.int64(2), np.int64(3), out=tmp_path / "run", progress=False, **sizes)
+    assert est.config == emp.train(small, 2, 3, out=tmp_path / "run", resume=True, **TINY).config
+    assert est.bound(states=small.start, samples=np.int64(5)).nats.shape == (1,)
+    emp.exact(small, np.int64(2)).save(tmp_path / "land")
+    assert emp.Landscape.load(tmp_path / "land").horizon == 2
+    with pytest.raises(ValueError, match=r"samples=-1 must be a whole number"):
+        est.source(small.observe(small.start), samples=-1)
+    with pytest.raises(ValueError, match="states is a ndarray"):
+        est.landscape(states=np.zeros((2, 2)))
+
+
+def test_where_an_episode_ends_nothing_is_left_to_choose():
+    world = GridWorld(Map.parse("#######\n#a...l#\n#######\n", "flood"))
+    est = emp.train(world, 2, **{**TINY, "updates": 1})
+    est = Estimator(eqx.tree_at(lambda m: m.psi.biases[-1], est.model, jnp.ones(1)), est.config, world)
+    dead = jax.tree.map(lambda x: np.zeros((1, *np.shape(x)), x.dtype), world.start)
+    states = stack([take(world.states(), slice(0, 3)), dead])
+    assert est.empowerment(np.asarray(world.observe(dead))) != 0
+    for nats in (est.landscape(states=states).nats, learned_value(world, est)(states)):
+        assert (nats[:3] != 0).all()
+        assert nats[3] == emp.exact(world, 2, dead).nats[0] == 0
+
+
+def test_averaged_weights_soon_forget_the_first_ones(small):
+    plain, averaged = (flatten(emp.train(small, 2, average=a, **TINY).model) for a in (0.0, 0.999))
+    for name in ("psi/layers/2", "decoder/last"):  # zero at first
+        assert np.linalg.norm(averaged[name]) > 0.5 * np.linalg.norm(plain[name])
+
+
+class Noisy(World):
+    """A place on a line that noise moves about: actions can be listed, outcomes cannot."""
+
+    name, actions, chances, noise, start = "noisy", ("left", "right"), 0, 1, np.float32(0)
+
+    def step(self, state, action, chance):
+        return state + 2.0 * action - 1 + 0.1 * chance[..., 0]
+
+    def observe(self, state):
+        return state[..., None]
+
+    def states(self):
+        return np.zeros(1, np.float32)
+
+
+def test_listed_actions_whose_outcomes_cannot_be_listed():
+    assert np.isfinite(emp.train(Noisy(), 1, **TINY).landscape().nats).all()
+    assert not has_exact(Noisy())
+    with pytest.raises(ValueError, match="outcomes that cannot be listed or enumerated; learn on it"):
+        emp.exact(Noisy(), 1)
 
 
 def test_none_leaves_a_setting_open(small, tmp_path):

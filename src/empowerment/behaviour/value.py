@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..exact import check_horizon, exact
+from ..landscape import learned_nats
 from ..worlds.world import State, World, identify, take
 
 Value = Callable[[Any], np.ndarray]
@@ -68,4 +69,4 @@ def exact_value(world: World, horizon: int) -> Cached:
 
 def learned_value(world: World, estimator: Empowerment) -> Cached:
     """Learned empowerment of what the agent sees in each state."""
-    return Cached(lambda states: estimator.empowerment(np.asarray(world.observe(states))))
+    return Cached(lambda states: learned_nats(world, estimator.empowerment, states))

@@ -65,6 +65,8 @@ class Inputs:
         array = jnp.asarray(inputs)
         if array.shape != (shape := np.shape(self.shaped(np.zeros((len(array), self.length))))):
             raise ValueError(f"inputs have shape {array.shape}; give {shape}, as the channel takes them")
+        if isinstance(self.kind, Categorical) and bool(((array < 0) | (array >= self.kind.size)).any()):
+            raise ValueError(f"inputs must be symbols from 0 to {self.kind.size - 1}")
         return array.reshape(len(array), self.length, 1) / self.gain if self._size else array.reshape(len(array), -1)
 
     @property

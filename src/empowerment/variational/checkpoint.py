@@ -105,7 +105,7 @@ class RunDirectory:
             if len(data) > LARGEST:
                 raise ValueError(
                     f"a checkpoint of run {str(self.path)!r} would have {len(data):,} bytes, and at most {LARGEST:,} "
-                    "can be read; give smaller networks (hidden, features)"
+                    "can be read; give smaller networks (hidden, features) or a smaller batch"
                 )
             write_atomically(self._checkpoints / f"{updates:08d}.safetensors", data)
             self._forget()
@@ -231,6 +231,8 @@ class RunDirectory:
         """What the disk refuses is said in one sentence."""
         try:
             yield
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(f"{str(self.path)!r} is, or lies in, what is no directory; choose another --out") from None
         except OSError as error:
             raise ValueError(
                 f"run {str(self.path)!r} cannot be written ({error.strerror or error}); the last checkpoint stands: "

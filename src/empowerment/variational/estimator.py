@@ -8,13 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..landscape import Landscape
+from ..exact import check_states
+from ..landscape import Landscape, learned_nats
+from ..worlds.learnable import HostWorld
 from ..worlds.world import State, World, identify, leaves, stack, take
 from .experience import Batch
 from .learner import Model
 from .objective import bound, log_normaliser
 from .sequence import Categorical
-from .settings import Config
+from .settings import Config, check_seed, is_whole
 
 BLOCK = 256  # observations encoded together; the last block is padded so that one compilation serves all
 BLOCK_NUMBERS = 2**17
@@ -53,10 +55,9 @@ class Estimator:
         return self._in_blocks(self._psi, self._checked(observations))
 
     def landscape(self, world: World | None = None, states: State | None = None) -> Landscape:
-        """Learned empowerment of the states of a world, by default those of `emp.exact`."""
-        world = self._world(world)
-        states = world.states() if states is None else states
-        return Landscape.of(world, self.config.horizon, states, self.empowerment(np.asarray(world.observe(states))))
+        """Learned empowerment of the states of a world, by default those of `emp.exact`; 0 where an episode ends."""
+        world, states = self._where(world, states)
+        return Landscape.of(world, self.config.horizon, states, learned_nats(world, self.empowerment, states))
 
     def impossible(self, nats: np.ndarray) -> np.ndarray:
         """Which estimates no source could have: below 0, above (K ln N)/β with all sequences told apart, or NaN."""
@@ -65,8 +66,11 @@ class Estimator:
         most = self.config.horizon * choices / self.config.beta
         return ~((nats >= -ROUNDING) & (nats <= most + ROUNDING))
 
-    def source(self, observation: Any, samples: int = 1, seed: int = 0) -> np.ndarray:
+    def source(self, observation: Any, samples: int | np.integer = 1, seed: int | np.integer = 0) -> np.ndarray:
         """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]` or `float[samples, K, size]`."""
+        if not is_whole(samples, 1):
+            raise ValueError(f"samples={samples!r} must be a whole number of 1 or more")
+        check_seed(seed)
         frames = self._checked(np.asarray(observation)[None])
         rows = jnp.zeros(samples, jnp.int32)
         return np.asarray(self._choose(self.model, jnp.asarray(frames), rows, key=jax.random.key(seed)))
@@ -78,17 +82,16 @@ class Estimator:
         return np.asarray(self.model.read(self.model.representation(jnp.asarray(frames)), zero, zero + 1)[0])
 
     def bound(
-        self, world: World | None = None, states: State | None = None, samples: int = 1000, seed: int = 0
+        self, world: World | None = None, states: State | None = None, samples: int | np.integer = 1000, seed: int = 0
     ) -> Bound:
         """The variational bound at each state, from sequences drawn from the source and played in the world.
 
         Where power is bounded and a state's sequences would exceed it, they are scaled down to what is allowed.
         """
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
+        if not is_whole(samples, 2):
             raise ValueError(f"samples={samples!r} must be a whole number of 2 or more, for a standard error")
-        world = self._world(world)
-        states, rng = world.states() if states is None else states, np.random.default_rng(seed)
-        rows = []
+        world, states = self._where(world, states)
+        rng, rows = np.random.default_rng(seed), []
         for i in range(len(leaves(states)[0])):
             state = take(states, i)
             actions = self.source(np.asarray(world.observe(state)), samples, seed=int(rng.integers(2**31)))
@@ -100,8 +103,8 @@ class Estimator:
 
     def log_z(self, world: World | None = None, states: State | None = None) -> np.ndarray:
         """(1/β) ln Z(s) by listing all sequences of a deterministic world: what the best source would have."""
-        world = self._world(world)
-        states, sequences = world.states() if states is None else states, self._sequences(world)
+        world, states = self._where(world, states)
+        sequences = self._sequences(world)
         return np.array(
             [
                 log_normaliser(jnp.asarray(self._terms(world, take(states, i), sequences)[0])[None], self.config.beta)[
@@ -135,20 +138,23 @@ class Estimator:
     def _sequences(self, world: World) -> np.ndarray:
         if world.continuous is not None:
             raise ValueError(f"log Z lists all sequences; {world.name!r} has continuous actions; use .bound instead")
-        count = len(world.actions) ** self.config.horizon
-        if not world.deterministic or count > MOST_SEQUENCES:
+        actions, horizon = len(world.actions), self.config.horizon
+        if not world.deterministic or actions**horizon > MOST_SEQUENCES:
             raise ValueError(
                 f"log Z needs a deterministic world of at most {MOST_SEQUENCES:,} sequences; {world.name!r} has "
-                f"{count:,}{'' if world.deterministic else ' and chance'}; use .bound instead"
+                f"{actions}^{horizon}{'' if world.deterministic else ' and chance'}; use .bound instead"
             )
         every = itertools.product(range(len(world.actions)), repeat=self.config.horizon)
         return np.array(list(every), np.int32)
 
-    def _world(self, world: World | None) -> World:
+    def _where(self, world: World | None, states: State | None) -> tuple[World, State]:
+        """A world and a batch of its states; of an environment known only by acting in it, observations."""
         world = self.world if world is None else world
         if world is None:
             raise ValueError("this run does not know its world; give world=")
-        return world
+        if states is None:
+            return world, world.states()
+        return world, states if isinstance(world, HostWorld) else check_states(world, states)
 
     def _checked(self, observations: Any) -> np.ndarray:
         array, shape = np.asarray(observations), self.model.representation.centre.shape

@@ -325,6 +325,7 @@ def _stroll(world: World, states: State, rng: np.random.Generator) -> list[State
 
 def _changes(world: World, path: list[State], alive: list[np.ndarray], horizon: int) -> Iterator[np.ndarray]:
     """How many numbers of the observation differ after a window, for each that begins alive."""
+
     @jax.jit
     def count(before: State, after: State) -> Int[Array, "n"]:
         differ = world.observe(before) != world.observe(after)
@@ -337,7 +338,7 @@ def _changes(world: World, path: list[State], alive: list[np.ndarray], horizon: 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
     """The world as a table, its frames and its own starts; None if more than `limit` states are within reach."""
     starts = world.states()
-    if world.continuous is not None or len(leaves(starts)[0]) > limit:
+    if world.continuous is not None or not world.chances or len(leaves(starts)[0]) > limit:
         return None
     table = closure(world, starts, limit)
     if table.size > limit:

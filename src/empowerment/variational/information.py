@@ -1,6 +1,7 @@
 """Information maximisation for any channel: the learner of empowerment with the state left out (`channels`)."""
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import equinox as eqx
@@ -13,11 +14,12 @@ from .host import Compiled
 from .learner import Learner, Model
 from .objective import bound
 from .sequence import Actions, Categorical, Gaussian
-from .settings import configure, given, refuse_beta, settled
+from .settings import LARGEST, LARGEST_SIZE, check_seed, configure, given, is_whole, refuse_beta, settled
 from .training import Run, learn
 
 BLOCK = 2**14
 """Inputs sent together where the bound is measured."""
+MOST_SAMPLES = 2**32
 
 
 class _Half:
@@ -61,6 +63,8 @@ class LearnedDecoder(_Half):
     def log_prob(self, inputs: Any, outputs: Any) -> np.ndarray:
         """ln q(x|y) of each pair."""
         sequences = self._flat(inputs)
+        if len(sequences) != len(outputs):
+            raise ValueError(f"{len(sequences)} inputs and {len(outputs)} outputs make no pairs; give as many of each")
         context = self._context(outputs)
         log_q = self._model.decoder.log_prob(context, sequences)
         return np.asarray(log_q, np.float64) - self._where.inputs.log_volume
@@ -70,8 +74,11 @@ class LearnedDecoder(_Half):
         return np.asarray(self._where.inputs.shaped(self._model.decoder.mode(self._context(outputs))))
 
     def _context(self, outputs: Any) -> Any:
-        array = np.asarray(outputs, np.float32)
-        batch = self._where.batch(np.zeros(len(array)), array.reshape(len(array), -1))
+        array, width = np.asarray(outputs, np.float32), len(self._where.centre)
+        flat = array.reshape(len(array), -1)
+        if flat.shape[1] != width:
+            raise ValueError(f"outputs have {flat.shape[1]} numbers each; give {width}, as the channel does")
+        batch = self._where.batch(np.zeros(len(array)), flat)
         return self._model.decoder.context(self._model.representation(batch.frames), batch.start, batch.end)
 
 
@@ -130,8 +137,8 @@ def maximise_information(
     other. `decoder` is the width of the networks. `beta` constrains the entropy of the source, as in `emp.capacity`;
     `settings` are those of `emp.train` (`updates`, `batch`, ...).
 
-    The result is measured on `samples` fresh inputs, or a few more; they are scaled down where they would exceed the
-    allowed power.
+    The result is measured on `samples` fresh inputs, rounded up to whole blocks of 16,384; they are scaled down where
+    they would exceed the allowed power.
 
     >>> import numpy as np
     >>> def flip(x, rng):  # a binary symmetric channel
@@ -139,8 +146,9 @@ def maximise_information(
     >>> round(maximise_information(flip, source=2, updates=100, batch=256).nats, 1)  # 0.368
     0.4
     """
-    kind = Categorical(source) if isinstance(source, int) else source
-    _check(kind, decoder, steps, samples)
+    kind: Any = Categorical(int(source)) if isinstance(source, Integral) else source
+    _check(channel, kind, decoder, steps, samples)
+    check_seed(seed)
     settings = given(settings)
     strange = [name for name in settings if name in NOT_OF_CHANNELS]
     if strange:
@@ -148,10 +156,10 @@ def maximise_information(
     if "components" in settings:
         raise ValueError("setting 'components' belongs to the source; give emp.Gaussian(size, components=...)")
     inputs = Inputs(kind, steps)
-    config = configure(
-        inputs.length,
-        {"updates": 1500, "batch": 1024, "optimiser": "adam"} | settings | {"features": decoder, "hidden": decoder},
-    )
+    usual = {"updates": 1500, "batch": 1024, "optimiser": "adam"}
+    config = configure(inputs.length, usual | settings | {"features": decoder, "hidden": decoder})
+    if "muon_rate" in settings and config.optimiser != "muon":
+        raise ValueError(f"muon_rate={config.muon_rate!r} is for optimiser='muon'; give learning_rate")
     config = settled(config, False)
     refuse_beta(config.beta, not isinstance(kind, Categorical), "a channel of vectors")
     where = channel_experience(channel, inputs, config.batch, seed)
@@ -160,7 +168,7 @@ def maximise_information(
     model = learn(run, run.init(seed), progress=progress).learner.average
     power = None
     if not isinstance(kind, Categorical) and kind.power is not None:
-        drawn = LearnedSource(model, where).sample(samples, seed=seed + 1)
+        drawn = LearnedSource(model, where).sample(-(-samples // BLOCK) * BLOCK, seed=seed + 1)
         where = replace(where, inputs=replace(inputs, gain=kind.gain(drawn)))
         power = min(float(np.square(drawn).mean()) * kind.size, kind.power)
     values = _measured(model, where, config.beta, samples, seed)
@@ -180,14 +188,21 @@ def _measured(model: Model, where: ChannelExperience, beta: float, samples: int,
     return np.concatenate(values)
 
 
-def _check(kind: Actions, decoder: int, steps: int, samples: int) -> None:
+def _check(channel: Any, kind: Actions, decoder: int, steps: int, samples: int) -> None:
+    if not callable(channel):
+        raise ValueError(f"channel is a {type(channel).__name__}; give a function channel(inputs, key)")
     if not isinstance(kind, Categorical | Gaussian):
         raise ValueError(f"source={kind!r} must be a number of symbols (2, 3, ...) or emp.Gaussian(size, power)")
-    for name, value, least in (
-        ("source", kind.size, 1),
-        ("decoder", decoder, 1),
-        ("steps", steps, 1),
-        ("samples", samples, 2),
+    for name, value, least, most in (
+        ("source", kind.size, 1, LARGEST_SIZE),
+        ("decoder", decoder, 1, LARGEST["hidden"]),
+        ("steps", steps, 1, LARGEST["horizon"]),
+        ("samples", samples, 2, MOST_SAMPLES),
     ):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}={value!r} must be a whole number of {least} or more")
+        if not is_whole(value, least, most):
+            raise ValueError(f"{name}={value!r} must be a whole number from {least} to {most:,}")
+    length = steps * (1 if isinstance(kind, Categorical) else kind.size)
+    if length > LARGEST["horizon"]:
+        raise ValueError(
+            f"an input has {length:,} numbers; give fewer steps, or smaller vectors ({LARGEST['horizon']:,})"
+        )

@@ -184,8 +184,11 @@ class Learner(NamedTuple):
         gradient, info, actions = gradient_of(state.model, batch)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
-        decay = config.average
-        average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model) if decay else model
+        # At first of few updates, so that the first weights are soon forgotten.
+        decay = jnp.minimum(config.average, (1 + state.updates) / (10 + state.updates))
+        average = model
+        if config.average:
+            average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model)
         model, average = (self._informed(x, state.updates + 1) for x in (model, average))
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
         return new, info._replace(gradient=jnp.sqrt(sum(jnp.vdot(x, x) for x in jax.tree.leaves(gradient))))

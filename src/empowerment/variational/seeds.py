@@ -7,7 +7,7 @@ one after the other. Each is exactly what it would be alone on that core; what o
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -22,13 +22,14 @@ from ..worlds.learnable import HostWorld
 from ..worlds.world import World, check_world
 from .checkpoint import RunDirectory
 from .estimator import Estimator
-from .training import check_seed, load, refuse_existing, train
+from .settings import check_seed
+from .training import load, refuse_existing, train
 
 
 def train_seeds(
     world: World,
     horizon: int = 5,
-    seeds: Sequence[int] = range(3),
+    seeds: Iterable[int] = range(3),
     out: str | Path = "runs",
     resume: bool = False,
     progress: bool = True,
@@ -44,8 +45,12 @@ def train_seeds(
         raise ValueError(f"environment {world.name!r} runs in this process only; call emp.train once for each seed")
     if isinstance(seeds, int):
         raise ValueError(f"seeds={seeds!r} is one number; give several, such as range({max(seeds, 1)})")
+    seeds = list(seeds)
+    if not seeds:
+        raise ValueError("seeds is empty; give at least one number, such as range(3)")
     for seed in seeds:
         check_seed(seed)
+    seeds = [int(seed) for seed in seeds]
     paths = [run_of(out, seed) for seed in seeds]
     train_runs(world, horizon, list(zip(seeds, paths, strict=True)), resume, progress, **settings)
     learned = [load(path) for path in paths]

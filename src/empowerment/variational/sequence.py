@@ -79,7 +79,9 @@ class Gaussian:
         power = self.power
         if power is not None and (not isinstance(power, int | float | np.number) or not 0 < power < math.inf):
             raise ValueError(f"power={power!r} must be a positive number, or None for numbers between -1 and 1")
-        if not 1 <= self.components <= (MOST_COMPONENTS if self.power is None else 1):
+        if not isinstance(self.components, int) or not 1 <= self.components <= (
+            MOST_COMPONENTS if self.power is None else 1
+        ):
             raise ValueError(
                 f"components={self.components!r} must be 1 with a power, and from 1 to {MOST_COMPONENTS} without"
             )

@@ -3,7 +3,10 @@
 import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean
@@ -23,6 +26,9 @@ LARGEST = {
     "components": MOST_COMPONENTS,
 }
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
+LARGEST_SIZE = 2**22
+"""Numbers in an observation, and actions."""
+MOST_SEEDS = 2**63
 RAMP = 0.1
 """Share of the updates over which learning rates rise, where layers are standardised."""
 EARLIER: tuple[dict[str, Any], ...] = (
@@ -111,7 +117,7 @@ OPEN = frozenset(field.name for field in dataclasses.fields(Config) if field.def
 """Settings that may be None: what is usual in the kind of world."""
 
 
-def checked(world: World, horizon: int, settings: dict[str, Any], resuming: bool = False) -> Config:
+def checked(world: World, horizon: int | np.integer, settings: dict[str, Any], resuming: bool = False) -> Config:
     """The configuration of a run in this world; a ValueError says which setting does not fit.
 
     A run that is resumed is told what it was begun with, be it ignored or not.
@@ -150,7 +156,7 @@ def settled(config: Config, many_pictures: bool) -> Config:
     return dataclasses.replace(config, standardise=standardise, ramp=ramp, components=components)
 
 
-def configure(horizon: int, settings: dict[str, Any]) -> Config:
+def configure(horizon: int | np.integer, settings: dict[str, Any]) -> Config:
     """A checked configuration."""
     fields = {field.name: field for field in dataclasses.fields(Config)}
     for name in settings:
@@ -162,14 +168,15 @@ def configure(horizon: int, settings: dict[str, Any]) -> Config:
             )
     values: dict[str, Any] = {name: field.default for name, field in fields.items()} | settings | {"horizon": horizon}
     _check(values)
-    return Config(**values)
+    whole: dict[str, Any] = {name: int(values[name]) for name in LARGEST if values[name] is not None}
+    return Config(**(values | whole))
 
 
 def _check(values: dict[str, Any]) -> None:
     values = given(values)
     for name, largest in LARGEST.items():
         value = values.get(name, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+        if not is_whole(value, 1, largest):
             raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")
     for name in ("beta", "learning_rate", "muon_rate"):
         if not is_number(values[name]) or not 0 < values[name] < float("inf"):
@@ -199,6 +206,18 @@ def _check(values: dict[str, Any]) -> None:
         )
 
 
+def is_whole(value: Any, least: int, most: int | None = None) -> bool:
+    """Whether it is a whole number of any kind within these bounds."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return False
+    return least <= int(value) and (most is None or int(value) <= most)
+
+
+def check_seed(seed: Any) -> None:
+    if not is_whole(seed, 0, MOST_SEEDS - 1):
+        raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -225,9 +244,11 @@ def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None
         ignored["components"] = (
             f"is for bounded numbers, which the actions of world {world.name!r} are not; leave it out"
         )
+    if config.optimiser != "muon":
+        ignored["muon_rate"] = "is for optimiser='muon'; give learning_rate"
     if config.method == "importance":
         away = "does not apply to method='importance'; leave it out"
-        ignored |= dict.fromkeys(moves, away)
+        ignored |= dict.fromkeys((*moves, "warm_up", "uniform", "uniform_until"), away)
     else:
         away = "is for method='importance'; give that, or leave it out"
         ignored |= dict.fromkeys(("sequences", "draws"), away)

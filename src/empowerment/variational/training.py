@@ -42,7 +42,9 @@ from .learner import Info, Learner, LearnerMind, State
 from .sequence import Actions, Categorical, actions_of, vectors
 from .settings import (
     EARLIER,
+    LARGEST_SIZE,
     Config,
+    check_seed,
     checked,
     configure,
     given,
@@ -56,9 +58,6 @@ from .trees import digest, unflatten
 
 CHUNK = 100
 """Updates compiled together; checkpoints and metrics come between chunks."""
-LARGEST_SIZE = 2**22
-"""Numbers in an observation, and actions."""
-MOST_SEEDS = 2**63
 
 
 class Carry(NamedTuple):
@@ -101,8 +100,8 @@ class Run(NamedTuple):
 
 def train(
     world: World,
-    horizon: int = 5,
-    seed: int = 0,
+    horizon: int | np.integer = 5,
+    seed: int | np.integer = 0,
     out: str | Path | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -116,15 +115,19 @@ def train(
     copies begin anew. `trackers` are told the metrics as they come (`emp.TensorBoard`, or three methods of one's own).
     `settings` are the fields of `Config`; one that would be ignored in this world is refused.
     """
-    config, told = checked(world, horizon, settings, resume), given(settings)
+    going_on = resume and out is not None and RunDirectory(out).exists
+    config, told = checked(world, horizon, settings, going_on), given(settings)
+    if resume and out is None:
+        raise ValueError("resume=True goes on with the run in a directory; give out= as well, or leave it out")
     check_seed(seed)
+    seed = int(seed)
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
         older = by_leader(lambda: [directory is not None and _predates(directory, then) for then in EARLIER])
         for then, predates in zip(EARLIER, from_leader(np.asarray(older or [False] * len(EARLIER))), strict=True):
             if predates:
                 config = dataclasses.replace(config, **{k: v for k, v in then.items() if k not in told})
-        run = prepare(world, config, seed, all_devices(), () if resume else told)
+        run = prepare(world, config, seed, all_devices(), () if going_on else told)
         config = run.learner.config
         carry, facts = run.init(seed), _facts(world, config, seed)
         if out is not None:
@@ -134,11 +137,6 @@ def train(
         stack.enter_context(_tracked(trackers, facts))
         carry = learn(run, place(carry, run.placement), directory, progress and leads(), trackers)
     return Estimator(here(carry.learner.average), config, world)
-
-
-def check_seed(seed: Any) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MOST_SEEDS:
-        raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
 
 
 def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None, told: Collection[str] = ()) -> Run:
@@ -342,7 +340,7 @@ def learn(
 ) -> Carry:
     """All updates that are left, in compiled chunks."""
     chunk = _chunks(run)
-    total, done = run.learner.config.updates, int(carry.learner.updates)
+    total, done, dropped = run.learner.config.updates, int(carry.learner.updates), 0
     bar = tqdm(total=total, initial=done, unit="update", disable=not progress, file=sys.stderr)
     with bar:
         while done < total:
@@ -354,7 +352,8 @@ def learn(
             carry, done = after, done + length
             means = {name: float(np.mean(value)) for name, value in info._asdict().items()}
             if isinstance(run.experience, HostExperience):
-                means["dropped"] = float(run.experience.dropped)
+                means["dropped"] = float(run.experience.dropped - dropped)
+                dropped = run.experience.dropped
             if directory is not None:
                 directory.log({"updates": done, **means})
                 directory.save(done, whole)

@@ -58,6 +58,10 @@ class HostWorld(World):
         self.asleep = np.ones(self.copies, bool)
         """Copies whose episode is over and whose next step is a reset, whatever the action."""
 
+    def terminal(self, state: Any) -> np.ndarray:
+        """An observation does not tell."""
+        return np.zeros(np.shape(state)[:1], bool)
+
     def begin(self, seed: int) -> None:
         """Reset every copy."""
         observations, _ = self._call("reset", 2, seed=seed)

@@ -1,6 +1,7 @@
 """What every world is: pure dynamics with explicit chance, on NumPy and JAX arrays alike."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +40,19 @@ def stack(states: list[State]) -> State:
     return np.concatenate(states)
 
 
+def blocks(states: State, size: int) -> Iterator[State]:
+    """A batch of states in batches of at most so many."""
+    for i in range(0, len(leaves(states)[0]), size):
+        yield take(states, slice(i, i + size))
+
+
 def identify(states: State) -> np.ndarray:
     """Whole states as sortable keys, one for each: equal keys if and only if equal states.
 
     Booleans are packed to bits. Keys are `uint64` where everything fits into eight bytes, else raw bytes.
     """
     parts = [np.asarray(x) for x in leaves(states)]
+    parts = [x + 0.0 if x.dtype.kind == "f" else x for x in parts]  # minus zero is zero
     n = len(parts[0])
     bits = [x.reshape(n, -1) for x in parts if x.dtype == bool and x.size]
     if sum(x.shape[1] for x in bits) > 8:  # few are quicker one by one
