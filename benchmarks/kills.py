@@ -61,12 +61,13 @@ def ended(process: int, moment: Callable[[], bool] = lambda: False) -> bool:
     return False
 
 
-def random_moment(rng: random.Random, out: Path, starting: float) -> Callable[[], bool]:
-    """A quarter fall while it starts, the others shortly after one of the next lines of its metrics."""
+def random_moment(rng: random.Random, out: Path, starting: float, last: int) -> Callable[[], bool]:
+    """A quarter fall while it starts, the others shortly after one of the next lines of its metrics, of which there are
+    `last` in all."""
     if rng.random() < 0.25:
         until = time.monotonic() + rng.uniform(0, starting)
         return lambda: time.monotonic() > until
-    wanted, delay = lines(out) + rng.randint(1, 10), rng.uniform(0, 0.02)
+    wanted, delay = lines(out) + rng.randint(1, max(min(10, last - lines(out)), 1)), rng.uniform(0, 0.02)
     return lambda: lines(out) >= wanted and time.sleep(delay) is None
 
 
@@ -97,7 +98,7 @@ def main() -> None:
         while kills < args.kills:
             out, runs = directory / f"run{runs}", runs + 1
             while kills < args.kills and not ended(
-                begin(directory, out, args.updates), random_moment(rng, out, starting)
+                begin(directory, out, args.updates), random_moment(rng, out, starting, lines(directory / "whole"))
             ):
                 kills += 1
                 left += bool(list(out.rglob(".*.partial")))

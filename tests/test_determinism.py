@@ -51,12 +51,13 @@ print(json.dumps([exact(), act(), figure(), train(), exact(), act(), figure(), t
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_one_or_two_processors_once_or_twice():
+def test_one_or_two_processors_once_or_twice(tmp_path):
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    # Without kept programs, so that each side compiles for its own number of processors.
-    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false", "MPLBACKEND": "Agg"}
     outputs = []
     for processors in (f"{first}", f"{first},{second}"):
+        # Each side compiles for its own number of processors, and once.
+        environment = {**os.environ, "MPLBACKEND": "Agg", "JAX_COMPILATION_CACHE_DIR": str(tmp_path / processors)}
+        environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         args = [sys.executable, "-c", SCRIPT, processors]
         done = subprocess.run(args, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr

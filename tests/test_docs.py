@@ -150,8 +150,13 @@ def search_from_disk(site):
     if browser is None:
         pytest.skip("no chromium")
     with api.sync_playwright() as play:
-        page = play.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"]).new_page()
+        chromium = play.chromium.launch(
+            executable_path=browser, args=["--no-sandbox", "--disable-gpu"], timeout=180_000
+        )
+        page = chromium.new_page()
+        page.set_default_timeout(120_000)
         page.goto((site / "index.html").as_uri())
         page.locator("input.md-search__input").click()
         page.keyboard.type("capacity", delay=20)
-        page.locator(".md-search-result__link[href*='capacity']").first.wait_for(timeout=60_000)
+        page.locator(".md-search-result__link[href*='capacity']").first.wait_for()
+        chromium.close()

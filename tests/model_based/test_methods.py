@@ -1,5 +1,7 @@
 """Training with a model: gradients through dynamics, and importance weights amortised."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,6 +88,8 @@ def test_importance_weights_are_learned(small):
 @pytest.mark.parametrize(("name", "settings"), [("point-mass", {"method": "reparameterised", "model": "learned"})])
 def test_runs_with_a_model_are_kept_and_taken_up(name, settings, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "CHUNK", 10)
+    rough = partial(learn_world, transitions=512, hidden=8, updates=20)
+    monkeypatch.setattr("empowerment.model_based.methods.learn_world", rough)
     world = emp.make(name)
     whole = emp.train(world, 2, out=tmp_path / "whole", **settings, **TINY)
     with monkeypatch.context() as patch:
