@@ -246,6 +246,8 @@ def test_runs_are_not_overwritten_and_must_fit(small, tmp_path):
         emp.train(small, 2, out=tmp_path, **TINY)
     with pytest.raises(ValueError, match="another seed"):
         emp.train(small, 2, seed=9, out=tmp_path, resume=True, **TINY)
+    with pytest.raises(ValueError, match=r"another config \(updates=20, batch=64\); give the same"):
+        emp.train(small, 2, out=tmp_path, resume=True, **{**TINY, "updates": 30, "batch": 32})
     with pytest.raises(ValueError, match="is not a run"):
         emp.load(tmp_path / "nowhere")
     with RunDirectory(tmp_path).locked(), pytest.raises(ValueError, match="being written by process"):

@@ -317,7 +317,10 @@ def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry
     if old.get("identity") not in (None, facts["identity"]):  # older runs have none
         other.insert(0, "world")
     if other:
-        raise ValueError(f"{str(directory.path)!r} was begun with another {other[0]}; give the same, or another out")
+        was, now = began["config"], facts["config"]
+        changed = ", ".join(f"{name}={was[name]!r}" for name in was if was[name] != now[name])
+        what = f"config ({changed})" if other[0] == "config" else other[0]
+        raise ValueError(f"{str(directory.path)!r} was begun with another {what}; give the same, or another out")
     found = directory.newest(metrics=True)
     if found is None:
         directory.tidy(0)
