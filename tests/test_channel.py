@@ -183,6 +183,15 @@ def test_too_large_to_enumerate(monkeypatch):
         emp.exact(emp.make("open-room", slip=0.1), 2, take(emp.make("open-room").states(), slice(150, 151)))
 
 
+def test_dense_tables_are_no_larger_than_their_states(monkeypatch):
+    """Every state leads to every other: many outcomes, of which there are no more than states."""
+    rng = np.random.default_rng(0)
+    world = emp.from_transitions(rng.dirichlet(np.ones(12), (12, 3)))
+    expected = emp.exact(world, 3).nats
+    monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 27 * 12)  # entries of the last step of one start
+    np.testing.assert_allclose(emp.exact(world, 3).nats, expected, atol=2e-9)
+
+
 def test_every_state_within_reach():
     world = emp.make("key-door")
     table = reach.closure(world, world.states(), 200)

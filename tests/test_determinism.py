@@ -1,7 +1,7 @@
 """The same seed gives the same numbers on the same machine: on one processor or two, and done twice.
 
-What is learned is the same to the last bit on equally many processors. On another number of them the compiler's matrix
-products add up in another order, so that it agrees to rounding.
+What is learned, by programs that are compiled once and kept, is the same to the last bit on equally many processors. On
+another number of them the compiler's matrix products add up in another order, so that it agrees to rounding.
 
 That a resumed training gives the same numbers is in variational/test_training.py and test_crashes.py.
 """

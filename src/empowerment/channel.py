@@ -132,8 +132,9 @@ def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
     """Take the steps that are left, in halves where the block has grown too large for the memory."""
     while left:
         entries, several = len(block.data) * (steps.shape[1] // steps.shape[0]), block.owners[0] != block.owners[-1]
-        outcomes = int(np.diff(steps.indptr)[block.columns].sum())  # before those that lead to one state are added up
-        if entries > BLOCK and several:
+        # Of outcomes, those that lead to one state are added up: there are no more than states.
+        outcomes = min(int(np.diff(steps.indptr)[block.columns].sum()), len(block.owners) * steps.shape[1])
+        if several and (entries > BLOCK or outcomes > LARGEST_CHANNEL):
             middle = np.searchsorted(block.owners, (block.owners[0] + block.owners[-1] + 1) // 2)
             for half in (slice(0, middle), slice(middle, None)):
                 yield from _composed(block.pick(half), steps, left)

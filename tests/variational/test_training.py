@@ -206,7 +206,7 @@ def test_where_an_episode_ends_nothing_is_left_to_choose():
         assert nats[3] == emp.exact(world, 2, dead).nats[0] == 0
 
 
-def test_averaged_weights_soon_forget_the_first_ones(small):
+def test_averaged_weights_forget_the_first_ones(small):
     plain, averaged = (flatten(emp.train(small, 2, average=a, **TINY).model) for a in (0.0, 0.999))
     for name in ("psi/layers/2", "decoder/last"):  # zero at first
         assert np.linalg.norm(averaged[name]) > 0.5 * np.linalg.norm(plain[name])

@@ -231,8 +231,9 @@ class RunDirectory:
         """What the disk refuses is said in one sentence."""
         try:
             yield
-        except (FileExistsError, NotADirectoryError):
-            raise ValueError(f"{str(self.path)!r} is, or lies in, what is no directory; choose another --out") from None
+        except (FileExistsError, NotADirectoryError) as error:
+            where = str(error.filename or self.path)
+            raise ValueError(f"{where!r} is, or lies in, what is no directory; choose another --out") from None
         except OSError as error:
             raise ValueError(
                 f"run {str(self.path)!r} cannot be written ({error.strerror or error}); the last checkpoint stands: "

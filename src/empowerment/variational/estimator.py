@@ -18,7 +18,7 @@ from .objective import bound, log_normaliser
 from .sequence import Categorical
 from .settings import Config, check_seed, is_whole
 
-BLOCK = 256  # observations encoded together; the last block is padded so that one compilation serves all
+BLOCK = 256  # observations encoded together; the last block is padded so that few compilations serve all
 BLOCK_NUMBERS = 2**17
 """... or fewer, if they hold more numbers than this: large pictures are encoded faster while they stay in caches."""
 MOST_SEQUENCES = 2**17
@@ -154,7 +154,12 @@ class Estimator:
             raise ValueError("this run does not know its world; give world=")
         if states is None:
             return world, world.states()
-        return world, states if isinstance(world, HostWorld) else check_states(world, states)
+        if not isinstance(world, HostWorld):
+            return world, check_states(world, states)
+        states = np.asarray(states)
+        if not len(states):
+            raise ValueError("states is empty; give at least one observation")
+        return world, states
 
     def _checked(self, observations: Any) -> np.ndarray:
         array, shape = np.asarray(observations), self.model.representation.centre.shape

@@ -1,7 +1,6 @@
 """Information maximisation for any channel: the learner of empowerment with the state left out (`channels`)."""
 
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import equinox as eqx
@@ -146,7 +145,7 @@ def maximise_information(
     >>> round(maximise_information(flip, source=2, updates=100, batch=256).nats, 1)  # 0.368
     0.4
     """
-    kind: Any = Categorical(int(source)) if isinstance(source, Integral) else source
+    kind: Any = Categorical(int(source)) if is_whole(source, 0) else source
     _check(channel, kind, decoder, steps, samples)
     check_seed(seed)
     settings = given(settings)

@@ -184,8 +184,8 @@ class Learner(NamedTuple):
         gradient, info, actions = gradient_of(state.model, batch)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
-        # At first of few updates, so that the first weights are soon forgotten.
-        decay = jnp.minimum(config.average, (1 + state.updates) / (10 + state.updates))
+        # At first the mean of all updates so far, so that the first weights are forgotten.
+        decay = jnp.minimum(config.average, state.updates / (state.updates + 1))
         average = model
         if config.average:
             average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, state.average, model)

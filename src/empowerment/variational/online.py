@@ -6,7 +6,7 @@ import jax
 
 from ..worlds.world import World
 from .estimator import Estimator
-from .settings import checked, given
+from .settings import checked, given, is_whole
 from .soundness import refuse_bad_update
 from .training import prepare
 
@@ -21,7 +21,7 @@ class Online(Estimator):
     """
 
     def __init__(self, world: World, horizon: int = 5, every: int = 64, seed: int = 0, **settings: Any):
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        if not is_whole(every, 1):
             raise ValueError(f"every={every!r} must be a whole number of 1 or more")
         run = prepare(world, checked(world, horizon, settings), seed, told=given(settings))
         self._carry, self._every, self._paid = run.init(seed), every, 0

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ def train_seeds(
     check_world(world)
     if isinstance(world, HostWorld):
         raise ValueError(f"environment {world.name!r} runs in this process only; call emp.train once for each seed")
-    if isinstance(seeds, int):
-        raise ValueError(f"seeds={seeds!r} is one number; give several, such as range({max(seeds, 1)})")
+    if isinstance(seeds, Integral):
+        raise ValueError(f"seeds={seeds!r} is one number; give several, such as range({max(int(seeds), 1)})")
     seeds = list(seeds)
     if not seeds:
         raise ValueError("seeds is empty; give at least one number, such as range(3)")

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -79,7 +80,7 @@ class Gaussian:
         power = self.power
         if power is not None and (not isinstance(power, int | float | np.number) or not 0 < power < math.inf):
             raise ValueError(f"power={power!r} must be a positive number, or None for numbers between -1 and 1")
-        if not isinstance(self.components, int) or not 1 <= self.components <= (
+        if not isinstance(self.components, Integral) or not 1 <= int(self.components) <= (
             MOST_COMPONENTS if self.power is None else 1
         ):
             raise ValueError(

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 
@@ -206,7 +206,7 @@ def _check(values: dict[str, Any]) -> None:
         )
 
 
-def is_whole(value: Any, least: int, most: int | None = None) -> bool:
+def is_whole(value: Any, least: int, most: int | None = None) -> TypeGuard[int]:
     """Whether it is a whole number of any kind within these bounds."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         return False

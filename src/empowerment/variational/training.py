@@ -115,14 +115,15 @@ def train(
     copies begin anew. `trackers` are told the metrics as they come (`emp.TensorBoard`, or three methods of one's own).
     `settings` are the fields of `Config`; one that would be ignored in this world is refused.
     """
-    going_on = resume and out is not None and RunDirectory(out).exists
-    config, told = checked(world, horizon, settings, going_on), given(settings)
     if resume and out is None:
         raise ValueError("resume=True goes on with the run in a directory; give out= as well, or leave it out")
     check_seed(seed)
-    seed = int(seed)
+    seed, told = int(seed), given(settings)
+    checked(world, horizon, settings, resume)  # before a directory is made
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
+        going_on = bool(from_leader(np.asarray(directory is not None and directory.exists)))
+        config = checked(world, horizon, settings, going_on)
         older = by_leader(lambda: [directory is not None and _predates(directory, then) for then in EARLIER])
         for then, predates in zip(EARLIER, from_leader(np.asarray(older or [False] * len(EARLIER))), strict=True):
             if predates:
