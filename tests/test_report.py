@@ -13,7 +13,7 @@ import pytest
 import empowerment as emp
 from empowerment import _version
 from empowerment.behaviour import Greedy, exact_value, run_episode
-from empowerment.report import build_report, save_playback
+from empowerment.report import build_report, data, save_playback
 from empowerment.report.futures import exact_futures, plans
 from empowerment.report.packing import ALPHABET, pack
 from empowerment.report.page import embedded, fit
@@ -168,6 +168,10 @@ def test_the_keyboard_does_the_same(page):
     assert outline == "solid"
 
 
+def test_the_source_says_whose_it_is(page):
+    assert "The learned source and the plans are those of runs/small-0." in page.locator(".source").text_content()
+
+
 def test_views_and_seeds_can_be_chosen(page):
     page.get_by_label("difference", exact=True).check()
     assert page.locator(".landscapes figure:visible").count() == 1
@@ -269,9 +273,9 @@ def test_plans_are_those_of_the_estimator(directory):
     assert [ALPHABET.index(text[i]) for i in (1, 4)] == est.plan(start, goal).tolist()
 
 
-def test_a_page_that_would_be_too_large_loses_plans_and_then_pictures():
+def test_a_page_that_would_be_too_large_loses_plans_and_then_what_is_largest():
     panels = [{"name": n, "plans": ["x" * 10**5]} for n in "ab"]
-    data = {"panels": panels, "pictures": [{"name": "p", "png": "y" * 10**5}], "notes": []}
+    data = {"panels": panels, "pictures": [{"name": "p", "png": "y" * 10**5}], "episodes": [], "notes": []}
     assert fit(data, 10**6)["notes"] == []
     smaller = fit(data, 3 * 10**5 + 10**3)
     assert ["plans" in p for p in smaller["panels"]] == [True, False]
@@ -280,6 +284,10 @@ def test_a_page_that_would_be_too_large_loses_plans_and_then_pictures():
     assert smallest["pictures"] == []
     assert len(smallest["notes"]) == 3
     assert "plans" in panels[0]  # what was given is left as it was
+    played = fit(data | {"episodes": [{"title": "long", "frames": ["z" * 10**6]}]}, 2 * 10**5 + 10**3)
+    assert played["episodes"] == []
+    assert len(played["pictures"]) == 1
+    assert played["notes"][-1].startswith("long: this episode is left out")
 
 
 def test_a_playback_is_checked(tmp_path):
@@ -287,8 +295,16 @@ def test_a_playback_is_checked(tmp_path):
     episode = run_episode(world, Greedy(world, exact_value(world, 2)), 3)
     good = playback(world, episode, "title", "greedy")
     assert check_playback(json.loads(json.dumps(good)))["title"] == "title"
-    for wrong in ({"chosen": [99, 0, 0]}, {"frames": good["frames"][:-1]}, {"format": "other"}, {"shape": [1, 1]}):
-        with pytest.raises(ValueError):
+    for wrong in (
+        {"chosen": [99, 0, 0]},
+        {"frames": good["frames"][:-1]},
+        {"format": "other"},
+        {"shape": [1, 1]},
+        {"shape": [-1, -1]},
+        {"path": [0] * 4},
+        {"path": [[0, 99]] * 4},
+    ):
+        with pytest.raises((ValueError, TypeError)):
             check_playback(good | wrong)
     plain = replace(episode, expected=None)
     assert playback(world, plain, "t", "b")["expected"] is None
@@ -297,10 +313,85 @@ def test_a_playback_is_checked(tmp_path):
     assert check_playback(playback(table, walk, "t", "b"))["path"] is None
 
 
+def test_the_agent_of_a_large_map_stays_in_the_picture():
+    world = GridWorld(
+        Map.parse("\n".join(["#" * 100, "#a" + "." * 97 + "#", *["#" + "." * 98 + "#"] * 3, "#" * 100]), "wide")
+    )
+    walk = run_episode(world, Greedy(world, exact_value(world, 1)), 3)
+    found = check_playback(playback(world, walk, "t", "b"))
+    assert found["path"] == (walk.path // 2).tolist()
+    seen = {unpack(f, 1)[r * found["shape"][1] + c] for f, (r, c) in zip(found["frames"], found["path"], strict=True)}
+    assert len(seen) == 1  # one colour, wherever it is
+    assert all(unpack(f, 1).count(*seen) == 1 for f in found["frames"])
+
+
+def shown(directory):
+    """What the page is made of."""
+    return data.gather(directory)
+
+
 def test_a_saved_landscape_has_a_panel_of_its_own(tmp_path):
     emp.exact(emp.make("two-rooms"), 3).save(tmp_path / "land.safetensors")
     text = build_report(tmp_path).read_text()
     assert '"two-rooms"' in text
+
+
+def test_landscapes_of_one_name_are_told_apart_and_copies_left_out(tmp_path):
+    sure, noisy = (emp.exact(emp.make("open-room", slip=slip), 1) for slip in (0.0, 0.1))
+    for name, land in (("a", sure), ("b", noisy), ("c", sure)):
+        land.save(tmp_path / f"{name}.safetensors")
+    assert [panel["scene"] for panel in shown(tmp_path)["panels"]] == ["", "b.safetensors"]
+
+
+def test_runs_of_another_beta_are_not_compared_with_empowerment(tmp_path):
+    (tmp_path / "small.txt").write_text(MAP)
+    tiny = {"progress": False, "updates": 4, "batch": 8, "hidden": 8, "features": 8, "optimiser": "adam"}
+    for beta in (1.0, 0.5):
+        emp.train(emp.make(tmp_path / "small.txt"), 1, out=tmp_path / f"b{beta}", beta=beta, **tiny)
+    found = shown(tmp_path)
+    assert [panel["scene"] for panel in found["panels"]] == ["β = 0.5", ""]
+    assert [panel["exact"] is None for panel in found["panels"]] == [True, False]
+    assert "beta=0.5, so that it is not compared" in found["notes"][0]
+
+
+def test_claims_that_two_files_have_are_counted_once(tmp_path):
+    claim = {"figure": "static", "claim": "holds", "shown": True}
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "claims.json").write_text(json.dumps([{**claim, "shown": False}, {**claim, "claim": "other"}]))
+    (tmp_path / "claims.json").write_text(json.dumps([claim]))
+    found = shown(tmp_path)
+    assert {(c["claim"], c["shown"]) for c in found["claims"]} == {("holds", True), ("other", True)}
+    assert found["notes"] == ["old/claims.json: 1 of its claims are those of another file too, which are shown"]
+
+
+def test_captions_that_lead_elsewhere_are_not_followed(tmp_path):
+    secret, inside = tmp_path / "secret", tmp_path / "in"
+    secret.write_text("a key")
+    inside.mkdir()
+    png(inside / "x.png")
+    (inside / "x.txt").symlink_to(secret)
+    assert shown(inside)["pictures"][0]["caption"] == ""
+
+
+def test_files_that_cannot_be_read_become_notes(tmp_path):
+    emp.exact(emp.make("open-room"), 1).save(tmp_path / "land.safetensors")
+    deep = "[" * 600 + "]" * 600
+    (tmp_path / "claims.json").write_text(deep)
+    (tmp_path / "numbers.json").write_text(deep)
+    (tmp_path / "run.json").write_text('{"config": {}}')
+    (tmp_path / "metrics.jsonl").write_text(f'{{"updates": 1{"0" * 400}}}\n{"[" * 10**5}\n')
+    found = shown(tmp_path)
+    assert len(found["panels"]) == 1
+    assert "claims.json is nested too deeply and was left out" in found["notes"]
+    build_report(tmp_path)
+
+
+def test_a_world_where_all_ends_are_deaths_is_drawn(tmp_path):
+    (tmp_path / "doomed.txt").write_text("#####\n#a.l#\n#####\n")
+    tiny = {"progress": False, "updates": 4, "batch": 8, "hidden": 8, "features": 8, "optimiser": "adam"}
+    emp.train(emp.make(tmp_path / "doomed.txt"), 5, out=tmp_path / "run", **tiny)
+    found = shown(tmp_path)
+    assert len(found["panels"]) == 1, found["notes"]
 
 
 def test_a_run_that_does_not_know_its_world_has_its_curve_only(tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -101,6 +102,30 @@ def test_claims_of_other_figures_are_kept(tmp_path, figures):
     found = json.loads((tmp_path / "claims.json").read_text())
     assert [(claim["figure"], claim["shown"]) for claim in found] == [("one", True), ("two", False)]
     assert found[1]["learned"] == {"median": 0.0, "min": 0.0, "max": 0.0}
+
+
+def test_claims_made_otherwise_are_not_shown_beside_others(tmp_path, figures, monkeypatch):
+    figures(figure("one"), figure("two"))
+
+    def shown():
+        return [claim["figure"] for claim in json.loads((tmp_path / "claims.json").read_text())]
+
+    reproduce("all", tmp_path, 1, True, quiet)
+    assert shown() == ["one", "two"]
+    reproduce("one", tmp_path, 1, False, quiet)  # the other was made quickly
+    assert shown() == ["one"]
+    monkeypatch.setattr(module, "__version__", "999")
+    reproduce("two", tmp_path, 1, False, quiet)  # the first was made by another version
+    assert shown() == ["two"]
+
+
+def test_what_a_figure_needs_is_asked_for_before_any_is_made(tmp_path, figures, monkeypatch):
+    calls = []
+    figures(figure("one", calls=calls), figure("chase", ("predator-prey",), calls=calls))
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(ValueError, match="needs MuJoCo"):
+        reproduce("all", tmp_path, 1, True, quiet)
+    assert calls == []
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, figures, monkeypatch):

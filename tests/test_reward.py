@@ -109,6 +109,22 @@ def test_a_landscape_of_another_world_is_refused():
         EmpowermentReward(lake(), other).reset()
 
 
+def test_a_landscape_of_a_world_of_the_same_name_is_refused():
+    sure = emp.exact(emp.from_gymnasium(gymnasium.make("FrozenLake-v1", is_slippery=False)), 2)
+    env = emp.EmpowermentReward(gymnasium.make("FrozenLake-v1"), sure)
+    with pytest.raises(ValueError, match=r"worth 0.\d+ nats where it starts, and the landscape says 1.7918"):
+        env.reset(seed=0)
+
+
+def test_nothing_is_divided_by_before_there_is_a_scale():
+    scale = RunningScale()
+    assert scale.apply(np.array([1.5]))[0] == 1.5
+    scale.update(np.zeros(3))
+    assert scale.apply(np.array([1.5]))[0] == 1.5
+    scale.update(np.array([4.0]))
+    assert scale.apply(np.array([1.5]))[0] == 0.75  # the root of the mean of 0, 0, 0 and 16 is 2
+
+
 @pytest.mark.parametrize("name", ["MiniGrid-DoorKey-6x6-v0", "MiniGrid-LavaCrossingS9N1-v0", "MiniGrid-Unlock-v0"])
 def test_mini_grids_are_read_as_they_are(name):
     """The state beneath a live environment is the one that the exact world reaches by the same actions."""

@@ -120,7 +120,7 @@ def posterior(matrix: ArrayLike, source: ArrayLike) -> Array:
 
 
 def source_update(matrix: ArrayLike, decoder: ArrayLike, beta: float = 1.0) -> Array:
-    """Optimal source for a decoder, w(a) = exp(beta u(a)) / Z, u(a) = E_p(s'|a)[ln q(a|s')] (section 3.2)."""
+    """Optimal source for a decoder, w(a) = exp(beta u(a)) / Z, u(a) = E_p(s'|a)[ln q(a|s')] (section 4.2)."""
     utility = xlogy(np.asarray(matrix, float), np.asarray(decoder, float)).sum(axis=1)
     if np.isneginf(utility).all():
         raise ValueError("decoder gives no row of matrix a chance at all its outputs: give positive entries.")

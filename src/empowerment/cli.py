@@ -44,7 +44,7 @@ def report_impossible(estimator: Any, land: Any) -> int:
     """How many estimates no source could have, and a message where there are any."""
     count = int(estimator.impossible(land.nats).sum())
     if count:
-        say(f"{count} of {len(land)} estimates are impossible (below 0, or above K ln N): train longer")
+        say(f"{count} of {len(land)} estimates are impossible (below 0, or above (K ln N)/β): train longer")
     return count
 
 
@@ -253,9 +253,11 @@ class Train:
         seeds = range(self.seed, self.seed + self.seeds)
         learned = train_seeds(world, self.horizon, seeds, self.out, self.resume, **self._settings())
         runs = [str(run_of(self.out, seed)) for seed in seeds]
-        means = [float(estimator.landscape().nats.mean()) for estimator in learned]
+        lands = [estimator.landscape() for estimator in learned]
+        means = [float(land.nats.mean()) for land in lands]
+        impossible = [report_impossible(*pair) for pair in zip(learned, lands, strict=True)]
         text = "\n".join(f"{run}: mean {mean:.4f} nats" for run, mean in zip(runs, means, strict=True))
-        show({"runs": runs, "means": means}, self.json, text)
+        show({"runs": runs, "means": means, "impossible": impossible}, self.json, text)
 
     def _train(self) -> None:
         from .variational.devices import leads

@@ -178,7 +178,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {}).get("landscape", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, json.JSONDecodeError) as error:
+    except (SafetensorError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"file {str(path)!r} is not a landscape ({error}); give one that .save wrote") from None
     expected = {"world", "horizon", "state", "fields"} <= set(header) and {"nats", "lower", "upper"} <= set(arrays)
     if header.get("format") != FORMAT or not expected:

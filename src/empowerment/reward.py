@@ -14,17 +14,19 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from .behaviour.value import Empowerment, Learning, Value, exact_value
-from .exact import check_horizon
+from .exact import check_horizon, exact
 from .landscape import Landscape
 from .worlds.beneath import Beneath
 from .worlds.learnable import check_rewards, checked_frames, final_observations
 from .worlds.registry import did_you_mean
 from .worlds.third_party import name_of
-from .worlds.world import identify
+from .worlds.world import World, identify
 
 MODES = ("add", "replace", "shape", "info")
 MOST_WORLDS = 64
 """Grids whose exact values are remembered, where an environment draws another one at each reset."""
+APART = 1e-6
+"""Nats by which exact values of one state may differ."""
 MOST_PICTURES = 2**18
 """Pictures whose learned values are remembered."""
 
@@ -44,8 +46,15 @@ def mix(mode: str, reward: Any, before: Any, after: Any, scale: float, gamma: fl
     return reward
 
 
+NOTHING_YET = 1e-6
+"""Nats: a smaller root mean square says nothing of how large values are."""
+
+
 class RunningScale:
-    """Root mean square of all values so far. Zero stays zero, so that the end of an episode is still worth nothing."""
+    """Root mean square of all values so far. Zero stays zero, so that the end of an episode is still worth nothing.
+
+    As long as all values were zero, or there were none, they are left as they are.
+    """
 
     def __init__(self) -> None:
         self.count, self.mean_square = 0, 0.0
@@ -55,7 +64,8 @@ class RunningScale:
         self.mean_square += (np.square(values).sum() - len(values) * self.mean_square) / max(self.count, 1)
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        return values / max(np.sqrt(self.mean_square), 1e-8)
+        scale = np.sqrt(self.mean_square)
+        return values / scale if scale > NOTHING_YET else values
 
 
 class _Mixing:
@@ -159,7 +169,7 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper[Any, Any, Any, Any, np.ndar
         self._settle(scale, mode, gamma, normalise)
         self._autoreset = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         estimator = _estimator(value)
-        if estimator is None and (isinstance(value, Landscape) or is_horizon(value)):
+        if estimator is None and (isinstance(value, Landscape) or _is_horizon(value)):
             raise ValueError(
                 f"a {type(value).__name__} is looked up by state, which a vector environment does not show; "
                 "wrap each single environment in EmpowermentReward (gymnasium.make_vec(..., wrappers=[...]))"
@@ -270,15 +280,32 @@ class _LookUp:
     """By the state beneath, from a landscape."""
 
     def __init__(self, env: gymnasium.Env, landscape: Landscape):
-        self._beneath, self._name, self._world = Beneath(env), name_of(env), landscape.world
+        self._beneath, self._name, self._landscape = Beneath(env), name_of(env), landscape
         self._nats = dict(zip(identify(landscape.states).tolist(), landscape.nats.tolist(), strict=True))
+        self._probed = False
 
     def begin(self) -> None:
         world, _ = self._beneath.begin()
-        if world.name != self._world:
+        if world.name != self._landscape.world:
             raise ValueError(
-                f"environment {self._name!r} is world {world.name!r}, and the landscape is of {self._world!r}; give "
-                "that of emp.from_gymnasium(env), or the horizon as value"
+                f"environment {self._name!r} is world {world.name!r}, and the landscape is of "
+                f"{self._landscape.world!r}; give that of emp.from_gymnasium(env), or the horizon as value"
+            )
+        if not self._probed:
+            self._probe(world)
+
+    def _probe(self, world: World) -> None:
+        """Names do not tell worlds apart that are slippery or not: where values are proved, the first is worked out."""
+        state, self._probed = self._beneath.state(), True
+        there = np.flatnonzero(identify(self._landscape.states) == identify(state))[:1]
+        lower, upper = self._landscape.lower[there], self._landscape.upper[there]
+        if not there.size or not np.isfinite(lower).all():
+            return
+        truth = exact(world, self._landscape.horizon, state)
+        if (truth.lower > upper + APART).any() or (truth.upper < lower - APART).any():
+            raise ValueError(
+                f"environment {self._name!r} is worth {truth.nats[0]:.4f} nats where it starts, and the landscape says "
+                f"{self._landscape.nats[there][0]:.4f}; give that of emp.from_gymnasium(env), or the horizon as value"
             )
 
     def now(self, observation: Any) -> float:
@@ -300,7 +327,7 @@ def _estimator(value: Any) -> Any:
     return value if isinstance(value, Empowerment) else None
 
 
-def is_horizon(value: Any) -> bool:
+def _is_horizon(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -310,7 +337,7 @@ def _value_of(env: gymnasium.Env, value: Any) -> _Present:
         return _Learned(env, estimator)
     if isinstance(value, Landscape):
         return _LookUp(env, value)
-    if is_horizon(value):
+    if _is_horizon(value):
         return _Exact(env, int(value))
     raise ValueError(
         f"value is a {type(value).__name__}; give a trained estimator, the directory of a run, a landscape, or a "

@@ -20,9 +20,9 @@ HORIZON, ACTIONS = 3, 4
 EVERY = jnp.array(list(itertools.product(range(ACTIONS), repeat=HORIZON)))
 
 
-def model(prefix="whole", inputs=2):
+def model(prefix="whole", inputs=2, layers=2):
     keys = jax.random.split(jax.random.key(0))
-    new = Sequence(Categorical(ACTIONS), HORIZON, 6, 16, inputs, prefix, key=keys[0])
+    new = Sequence(Categorical(ACTIONS), HORIZON, 6, 16, inputs, prefix, layers=layers, key=keys[0])
     noise = jax.random.normal(keys[1], new.last.shape)
     object.__setattr__(new, "last", noise)  # away from the uniform start
     return new
@@ -37,6 +37,16 @@ def context(m, count=1):
 def test_probabilities_of_all_sequences_sum_to_one(prefix):
     m = model(prefix)
     assert np.exp(m.log_prob(context(m, len(EVERY)), EVERY)).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_further_layers_are_added_to_the_second():
+    two, four = model(), model(layers=4)
+    assert (len(two.deeper), len(four.deeper)) == (0, 2)
+    before, after = (m.log_prob(context(m, len(EVERY)), EVERY) for m in (two, four))
+    assert np.exp(after).sum() == pytest.approx(1, abs=1e-5)
+    assert not np.allclose(before, after, atol=0.01)
+    object.__setattr__(four, "deeper", tuple(jnp.zeros_like(x) for x in four.deeper))
+    assert np.allclose(before, four.log_prob(context(four, len(EVERY)), EVERY))
 
 
 def test_samples_come_with_their_probabilities():

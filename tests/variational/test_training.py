@@ -134,6 +134,7 @@ def test_uniform_share_falls_from_one_to_zero():
     [
         ({"horizon": 0}, "horizon=0"),
         ({"updates": -1}, "updates=-1"),
+        ({"layers": 1}, "layers=1 must be a whole number from 2 to 64"),
         ({"beta": 0.0}, "beta=0"),
         ({"warm_up": 1.5}, "warm_up=1.5"),
         ({"optimiser": "sgd"}, "optimiser='sgd'"),

@@ -101,9 +101,10 @@ def video(world: World, episode: Episode, path: str | Path, fps: int = 5) -> Non
     """Write what the agent saw as an mp4 file, each cell a square of pixels; the last picture stays for a second."""
     import imageio.v2 as imageio
 
-    frames = [_enlarged(scene(world, take(episode.states, t))) for t in range(episode.steps + 1)]
+    times = [*range(episode.steps + 1), *[episode.steps] * fps]
     with imageio.get_writer(path, fps=fps, macro_block_size=2, codec="libx264") as writer:
-        for frame in frames + frames[-1:] * fps:
+        for t in times:  # one by one: all of a long episode's would fill the memory
+            frame = _enlarged(scene(world, take(episode.states, t)))
             writer.append_data(frame)  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..worlds.predator_prey import require_mujoco
 from ..worlds.registry import did_you_mean
 from .behaviours import BEHAVIOURS
 from .boxes import BOXES
@@ -45,6 +46,8 @@ def reproduce(figure: str, out: Path, seeds: int | None, quick: bool, say: Calla
     from ..report import build_report
 
     chosen = _chosen(figure)
+    if any("predator-prey" in one.worlds for one in chosen):
+        require_mujoco()  # before an hour is spent on the figures that come first
     out.mkdir(parents=True, exist_ok=True)
     progress = Progress(_work(chosen, seeds, quick))
     claims: list[Claim] = []
@@ -53,7 +56,7 @@ def reproduce(figure: str, out: Path, seeds: int | None, quick: bool, say: Calla
             shop = Workshop(one, out, _seeds(one, seeds, quick), quick, progress)
             claims += _made(shop)
             progress.add(Progress.STEP)
-            write_json(out / "claims.json", _merged(out, claims))
+            write_json(out / "claims.json", _merged(out, claims, quick))
         progress.now("report")
         build_report(out)
     finally:
@@ -144,14 +147,20 @@ def _done(path: Path, wanted: dict[str, Any], shop: Workshop) -> list[Claim] | N
     return claims
 
 
-def _merged(out: Path, claims: list[Claim]) -> list[dict[str, Any]]:
-    """These claims, after those of other figures that were made here before."""
-    new = [asdict(claim) for claim in claims]
-    made = {claim["figure"] for claim in new}
+def _merged(out: Path, claims: list[Claim], quick: bool) -> list[dict[str, Any]]:
+    """These claims and, in the order of the figures, those of others that this version made here, as quickly or not."""
+    merged = []
+    for name in FIGURES:
+        own = [asdict(claim) for claim in claims if claim.figure == name]
+        merged += own or _kept(out / f"{name}.numbers.json", quick)
+    return merged
+
+
+def _kept(path: Path, quick: bool) -> list[dict[str, Any]]:
     try:
-        old = json.loads((out / "claims.json").read_bytes())
-        kept = [claim for claim in old if claim["figure"] not in made and claim["figure"] in FIGURES]
+        numbers = json.loads(path.read_bytes())
+        settings = numbers["settings"]
+        same = settings["version"] == __version__ and settings["quick"] == quick
+        return [asdict(Claim(**claim)) for claim in numbers["claims"]] if same else []
     except (OSError, ValueError, KeyError, TypeError):
-        kept = []
-    order = {name: i for i, name in enumerate(FIGURES)}
-    return sorted(kept + new, key=lambda claim: order.get(claim["figure"], len(order)))
+        return []

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ from .playback import check_playback
 
 LARGEST_JSON = 8 * 2**20  # bytes
 LARGEST_PICTURE = 2 * 2**20
+LARGEST_CURVE = 2**28
+LARGEST_CAPTION = 2**16
+DEEPEST = 32
+"""Lists in lists in a JSON file."""
+UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError)
 MOST_ROWS = 200
 """Rows of a table that are shown."""
 MOST_POINTS = 300
@@ -27,7 +33,7 @@ def gather(directory: Path, say: Callable[[str], None] = lambda message: None) -
     notes: list[str] = []
     runs = _runs(directory, notes)
     panels = [p for group in _grouped(runs) for p in _panels(directory, group, notes, say)]
-    panels += _landscapes(directory, {(p["name"], p["horizon"]) for p in panels}, notes)
+    panels += _landscapes(directory, panels, notes)
     return {
         "name": directory.resolve().name,
         "panels": panels,
@@ -51,12 +57,30 @@ def _files(directory: Path, pattern: str) -> list[Path]:
 def _json(path: Path, directory: Path, notes: list[str]) -> Any:
     """A JSON file's content, or None and a note."""
     name = str(path.relative_to(directory))
-    if path.stat().st_size > LARGEST_JSON:
-        return notes.append(f"{name} is larger than {LARGEST_JSON // 2**20} MiB and was left out")
     try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        if path.stat().st_size > LARGEST_JSON:
+            return notes.append(f"{name} is larger than {LARGEST_JSON // 2**20} MiB and was left out")
+        found = json.loads(path.read_bytes())
+    except UNREADABLE:
         return notes.append(f"{name} is not JSON and was left out")
+    level = [found]
+    for _ in range(DEEPEST):
+        level = [x for part in level for x in (part.values() if isinstance(part, dict) else part)]
+        level = [x for x in level if isinstance(x, dict | list)]
+    return notes.append(f"{name} is nested too deeply and was left out") if level else found
+
+
+def _text(path: Path, largest: int) -> str:
+    """A file's text; none where there is no such file of its own, or a huge one: a link may lead anywhere."""
+    try:
+        return path.read_text(errors="replace") if not path.is_symlink() and path.stat().st_size <= largest else ""
+    except OSError:
+        return ""
+
+
+def _said(error: Exception, directory: Path) -> str:
+    """What went wrong, without the way to the directory."""
+    return str(error).replace(f"{directory}{os.sep}", "")
 
 
 def _runs(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
@@ -80,11 +104,10 @@ def _runs(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
 def _curve(run: Path) -> dict[str, list[float]]:
     """Metrics, thinned; damaged lines are passed over."""
     rows = []
-    path = run / "metrics.jsonl"
-    for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():
+    for line in _text(run / "metrics.jsonl", LARGEST_CURVE).splitlines():
         try:
             rows.append([float(json.loads(line)[name]) for name in SHOWN_METRICS])
-        except (ValueError, KeyError, TypeError):
+        except UNREADABLE:
             continue
     keep = rows[:: -(-len(rows) // MOST_POINTS) or 1]
     if rows and keep[-1] != rows[-1]:
@@ -93,10 +116,11 @@ def _curve(run: Path) -> dict[str, list[float]]:
 
 
 def _grouped(runs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Trainings of the same world and horizon together."""
+    """Trainings of the same world, horizon and β together."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
-        key = json.dumps([run["facts"].get("world"), run["facts"]["config"].get("horizon")], sort_keys=True)
+        config = run["facts"]["config"]
+        key = json.dumps([run["facts"].get("world"), config.get("horizon"), config.get("beta")], sort_keys=True)
         groups.setdefault(key, []).append(run)
     order = {name: i for i, name in enumerate(worlds())}
     return sorted(groups.values(), key=lambda group: order.get(group[0]["world"], len(order)))
@@ -117,8 +141,8 @@ def _panels(
     for run in group:
         try:
             estimators.append(load(run["path"]))
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            notes.append(f"{run['run']}: {str(error).replace(str(directory), '.')}")
+        except UNREADABLE as error:
+            notes.append(f"{run['run']}: {_said(error, directory)}")
             continue
         names.append(run["run"])
         seeds.append(run["facts"].get("seed"))
@@ -132,30 +156,37 @@ def _panels(
         return []
 
 
-def _landscapes(directory: Path, known: set[tuple[str, int]], notes: list[str]) -> list[dict[str, Any]]:
-    """Landscapes that were saved, of worlds that no training covers."""
+def _landscapes(directory: Path, known: list[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
+    """Landscapes that were saved, but for those whose values are shown beside a training; where another of the same
+    name is shown, they are told apart by their path."""
     from ..landscape import Landscape
 
-    panels = []
+    panels: list[dict[str, Any]] = []
     for path in _files(directory, "*.safetensors"):
         try:
-            land = Landscape.load(path)
-            if (land.world, land.horizon) not in known:
-                panels.append(landscape_panel(land))
-        except (ValueError, KeyError, TypeError) as error:
-            notes.append(f"{path.relative_to(directory)}: {str(error).replace(str(directory), '.')}")
+            panel = landscape_panel(Landscape.load(path))
+        except UNREADABLE as error:
+            notes.append(f"{path.relative_to(directory)}: {_said(error, directory)}")
+            continue
+        alike = [p for p in known + panels if (p["name"], p["horizon"]) == (panel["name"], panel["horizon"])]
+        if not any(panel["exact"] is not None and panel["exact"] == p["exact"] for p in alike):
+            panels.append(panel | {"scene": str(path.relative_to(directory))} if alike else panel)
     return panels
 
 
 def _claims(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
-    claims = []
-    for path in _files(directory, "claims.json"):
-        found = _json(path, directory, notes)
-        if isinstance(found, list) and all(isinstance(claim, dict) for claim in found):
-            claims += found
-        else:
-            notes.append(f"{path.relative_to(directory)} holds no list of claims")
-    return claims
+    """The claims of all files; of one that several files have, the one nearest to the top."""
+    claims: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in sorted(_files(directory, "claims.json"), key=lambda path: len(path.parts)):
+        found, name = _json(path, directory, notes), path.relative_to(directory)
+        if not isinstance(found, list) or not all(isinstance(claim, dict) for claim in found):
+            notes.append(f"{name} holds no list of claims")
+            continue
+        new = {(str(claim.get("figure")), str(claim.get("claim"))): claim for claim in found}
+        if again := len(new.keys() & claims.keys()):
+            notes.append(f"{name}: {again} of its claims are those of another file too, which are shown")
+        claims = new | claims
+    return list(claims.values())
 
 
 def _episodes(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
@@ -176,23 +207,25 @@ def _episodes(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
 def _pictures(directory: Path, notes: list[str]) -> Iterator[dict[str, str]]:
     for path in _files(directory, "*.png"):
         name = str(path.relative_to(directory).with_suffix(""))
-        data = path.read_bytes() if path.stat().st_size <= LARGEST_PICTURE else b""
+        try:
+            data = path.read_bytes() if path.stat().st_size <= LARGEST_PICTURE else b""
+        except OSError:
+            data = b""
         if not data.startswith(b"\x89PNG\r\n\x1a\n"):
             notes.append(f"{name}.png is no picture, or larger than {LARGEST_PICTURE // 2**20} MiB, and was left out")
             continue
-        text = path.with_suffix(".txt")
-        caption = text.read_text(errors="replace").strip() if text.is_file() else ""
+        caption = _text(path.with_suffix(".txt"), LARGEST_CAPTION).strip()
         yield {"name": name, "caption": caption, "png": b64encode(data).decode()}
 
 
 def _tables(directory: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
     for path in _files(directory, "*.csv"):
-        with open(path, newline="", errors="replace") as file:
-            try:
+        try:
+            with open(path, newline="", errors="replace") as file:
                 rows = [row for row, _ in zip(csv.reader(file), range(MOST_ROWS + 2), strict=False)]
-            except csv.Error as error:
-                notes.append(f"{path.relative_to(directory)} is no table ({error})")
-                continue
+        except (csv.Error, OSError) as error:
+            notes.append(f"{path.relative_to(directory)} is no table ({error})")
+            continue
         name = str(path.relative_to(directory).with_suffix(""))
         yield {"name": name, "rows": rows[: MOST_ROWS + 1], "cut": len(rows) > MOST_ROWS + 1}
 

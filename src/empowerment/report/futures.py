@@ -112,6 +112,8 @@ def plans(estimator: Any, states: State, goals: list[Goals]) -> tuple[list[str],
     """
     world, n = estimator.world, len(leaves(states)[0])
     owner = np.repeat(np.arange(n), [len(g.cells) for g in goals])
+    if not owner.size:  # every end is a death
+        return [""] * n, [""] * n
     targets = stack([g.states for g in goals])
     actions = _decode(estimator, states, targets, owner)
     steps, end = [], take(states, owner)

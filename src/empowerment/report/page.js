@@ -298,7 +298,7 @@ class Explorer {
     }
     const top = Math.max(...Object.values(found).flatMap((shares) => Object.values(shares)), 0);
     for (const [kind, map] of Object.entries(this.ends)) map.show(found[kind], 0, top, "viridis");
-    this.source.textContent = Object.keys(found).length ? `After K = ${panel.horizon} actions: ${Object.entries(found).map(([kind, shares]) => this.describe(kind, shares)).join("; ")}.${this.overlap(found)}` : "Sources and plans are not part of this report.";
+    this.source.textContent = Object.keys(found).length ? `After K = ${panel.horizon} actions: ${Object.entries(found).map(([kind, shares]) => this.describe(kind, shares)).join("; ")}.${this.overlap(found)}${this.whose()}` : "Sources and plans are not part of this report.";
     this.showPlan(i);
     this.drawOverlay();
   }
@@ -311,6 +311,11 @@ class Explorer {
     const where = even ? `equally often (${number(100 * share, 1)} % each)` : `most often ${place(this.panel, Number(best))} (${number(100 * share, 1)} %)`;
     return `the ${kind} source ends in ${cells.length} cells, ${where}` +
       (dead && !even && Number(best) < this.panel.rows * this.panel.columns ? `, dead in ${number(100 * dead, 1)} %` : "");
+  }
+
+  whose() {
+    const [first, ...others] = this.panel.learned;
+    return others.length ? ` The learned source and the plans are those of ${first.run}.` : "";
   }
 
   overlap({ exact, learned }) {

@@ -19,7 +19,7 @@ from .. import __version__
 from ..files import write_atomically
 
 LIMIT = 8 * 10**6
-"""Bytes of a page at most; plans, then pictures, are left out where there are more."""
+"""Bytes of a page at most; plans, then the largest pictures and episodes, are left out where there are more."""
 
 
 def build_report(directory: str | Path, say: Callable[[str], None] = lambda message: None) -> Path:
@@ -42,16 +42,28 @@ def build_report(directory: str | Path, say: Callable[[str], None] = lambda mess
 
 
 def fit(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:
-    """The data without what would make the page too large: plans of the last worlds first, then the last pictures."""
-    panels, pictures, notes = [dict(p) for p in data["panels"]], list(data["pictures"]), list(data["notes"])
-    data = data | {"panels": panels, "pictures": pictures, "notes": notes}
+    """The data without what would make the page too large: plans of the last worlds first, then the largest pictures
+    and episodes."""
+    panels, notes = [dict(p) for p in data["panels"]], list(data["notes"])
+    pictures, episodes = list(data["pictures"]), list(data["episodes"])
+    data = data | {"panels": panels, "pictures": pictures, "episodes": episodes, "notes": notes}
     for panel in reversed(panels):
         if _size(data) <= limit:
             return data
         if panel.pop("plans", None) is not None:
             notes.append(f"{panel['name']}: its plans are left out, the page would be too large")
-    while pictures and _size(data) > limit:
-        notes.append(f"{pictures.pop()['name']}: this picture is left out, the page would be too large")
+    while (pictures or episodes) and _size(data) > limit:
+        kind, parts, i = max(
+            (
+                (kind, parts, i)
+                for kind, parts in (("picture", pictures), ("episode", episodes))
+                for i in range(len(parts))
+            ),
+            key=lambda part: len(embedded(_plain(part[1][part[2]]))),
+        )
+        gone = parts.pop(i)
+        name = gone["name"] if kind == "picture" else gone["title"]
+        notes.append(f"{name}: this {kind} is left out, the page would be too large")
     return data
 
 

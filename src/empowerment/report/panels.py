@@ -18,16 +18,18 @@ MOST_STATES = 1500
 
 def run_panels(estimators: list[Any], names: list[str], seeds: list[Any], notes: list[str]) -> list[dict[str, Any]]:
     """A panel for each scene of a world, with all its trainings; sources and plans are the first training's."""
-    world, horizon = estimators[0].world, estimators[0].config.horizon
+    world, horizon, beta = estimators[0].world, estimators[0].config.horizon, estimators[0].config.beta
     if world is None:
         notes.append(f"{names[0]}: only the program that made it knows its world, so that it is not drawn")
         return []
     if world.layout is None or np.prod(world.layout.shape) > LARGEST:
         notes.append(f"{world.name}: without a layout of at most {LARGEST} cells it is not drawn")
         return []
+    if beta != 1:
+        notes.append(f"{names[0]}: beta={beta}, so that it is not compared with exact empowerment, which has beta=1")
     panels = []
     for scene, states in scenes(world).items():
-        truth = _exact(world, horizon, states, notes)
+        truth = _exact(world, horizon, states, notes) if beta == 1 else None
         learned = [e.landscape(states=states) for e in estimators]
         keep = _shown(truth or learned[0])
         panel = _frame(truth or learned[0], scene, keep) | {
@@ -38,6 +40,8 @@ def run_panels(estimators: list[Any], names: list[str], seeds: list[Any], notes:
                 for name, seed, land in zip(names, seeds, learned, strict=True)
             ],
         }
+        if beta != 1:
+            panel["scene"] = f"{scene}, β = {beta:g}".removeprefix(", ")
         panels.append(panel | _futures(estimators[0], take(states, keep), notes))
     return panels
 

@@ -30,9 +30,8 @@ def save_playback(world: World, episode: Episode, path: Path, title: str, behavi
 
 def playback(world: World, episode: Episode, title: str, behaviour: str) -> dict[str, Any]:
     """The episode in the form that the page plays."""
-    pictures, expected = _pictures(world, episode), episode.expected
+    (pictures, path), expected = _pictures(world, episode), episode.expected
     palette, frames = _frames(pictures)
-    plane = world.layout is not None and pictures.shape[1:3] == world.layout.shape
     return {
         "format": FORMAT,
         "title": title,
@@ -42,7 +41,7 @@ def playback(world: World, episode: Episode, title: str, behaviour: str) -> dict
         "shape": list(pictures.shape[1:3]),
         "palette": palette,
         "frames": frames,
-        "path": episode.path.tolist() if plane and episode.path is not None else None,
+        "path": None if path is None else path.tolist(),
         "chosen": episode.chosen.tolist(),
         "empowerment": episode.empowerment.round(4).tolist(),
         "expected": None if expected is None else [[_finite(x) for x in row] for row in expected],
@@ -55,11 +54,18 @@ def _finite(value: float) -> float | None:
     return round(float(value), 4) if np.isfinite(value) else None
 
 
-def _pictures(world: World, episode: Episode) -> np.ndarray:
-    """`uint8[steps + 1, rows, columns, 3]`: the scenes, with every second pixel or so left out where they are large."""
+def _pictures(world: World, episode: Episode) -> tuple[np.ndarray, np.ndarray | None]:
+    """`uint8[steps + 1, rows, columns, 3]`: the scenes, with every second pixel or so left out where they are large,
+    but for the agent's; and where it is in them, if they show a plane."""
     scenes = np.stack([scene(world, take(episode.states, t)) for t in range(episode.steps + 1)])
     coarse = -(-max(scenes.shape[1:3]) // LONGEST_SIDE)
-    return scenes[:, ::coarse, ::coarse]
+    plane = world.layout is not None and scenes.shape[1:3] == world.layout.shape
+    small = scenes[:, ::coarse, ::coarse].copy()
+    if not plane or episode.path is None:
+        return small, None
+    every, path = np.arange(len(small)), episode.path // coarse
+    small[every, path[:, 0], path[:, 1]] = scenes[every, episode.path[:, 0], episode.path[:, 1]]
+    return small, path
 
 
 def _frames(pictures: np.ndarray) -> tuple[list[str], list[str]]:
@@ -79,6 +85,8 @@ def check_playback(found: Any) -> dict[str, Any]:
         raise ValueError(f"it is not of the format {FORMAT!r}")
     steps, actions = len(found.get("chosen", ())), found.get("actions")
     rows, columns = found["shape"]
+    if not all(isinstance(side, int) and side > 0 for side in (rows, columns)):
+        raise ValueError("its pictures have no sides")
     if not (1 <= rows * columns <= LONGEST_SIDE**2 and 1 <= steps <= MOST_STEPS and isinstance(actions, list)):
         raise ValueError("its pictures, steps or actions are missing or too many")
     width = 1 if len(found["palette"]) <= 64 else 2
@@ -89,7 +97,13 @@ def check_playback(found: Any) -> dict[str, Any]:
         found["expected"] is None or all(len(row) == len(actions) for row in found["expected"]),
         found["expected"] is None or len(found["expected"]) == steps,
         found["path"] is None or len(found["path"]) == steps + 1,
+        found["path"] is None or all(_is_place(place, rows, columns) for place in found["path"]),
     ]
     if not all(whole):
-        raise ValueError("its parts have different lengths")
+        raise ValueError("its parts have different lengths, or places lie outside")
     return found
+
+
+def _is_place(place: Any, rows: int, columns: int) -> bool:
+    row, column = place
+    return isinstance(row, int) and isinstance(column, int) and 0 <= row < rows and 0 <= column < columns

@@ -22,7 +22,7 @@ PRICE_RATE = 0.02
 
 
 class Psi(eqx.Module):
-    """ψ(s), a two-layer network; empowerment is ψ/β (section 3.2.2)."""
+    """ψ(s), a two-layer network; empowerment is ψ/β (section 4.2.2)."""
 
     layers: tuple[Float[Array, "inputs outputs"], ...]
     biases: tuple[Float[Array, "outputs"], ...]
@@ -58,7 +58,7 @@ class Model(eqx.Module):
         sizes = (actions, config.horizon, config.features, config.hidden)
         standard = bool(config.standardise)
         self.representation = Representation(sample, config.features, standard, key=keys[0])
-        self.decoder = Sequence(*sizes, 2, config.prefix, standard, key=keys[1])
+        self.decoder = Sequence(*sizes, 2, config.prefix, standard, config.layers, key=keys[1])
         self.source = Sequence(*sizes, 1, config.prefix, standard, key=keys[2])
         self.psi = Psi(config.features, config.hidden, standard, key=keys[3])
         self.price = None if actions.power is None else jnp.asarray(0.5 / (config.beta * actions.scale**2))

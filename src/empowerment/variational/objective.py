@@ -1,4 +1,4 @@
-"""The losses of section 3.2, one function each. All values are in nats."""
+"""The losses of section 4.2, one function each. All values are in nats."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 
 def decoder_loss(log_q: Float[Array, "n"]) -> Float[Array, ""]:
-    """Maximum-likelihood decoder (section 3.2.1): -E[ln q(a|s', s)]."""
+    """Maximum-likelihood decoder (section 4.2.1): -E[ln q(a|s', s)]."""
     return -log_q.mean()
 
 
@@ -39,5 +39,5 @@ def bound(log_q: Any, log_h: Any, beta: float, log_volume: float = 0.0) -> Any:
 
 
 def log_normaliser(utilities: Float[Array, "n sequences"], beta: float) -> Float[Array, "n"]:
-    """(1/β) ln Z(s) with Z(s) = Σ_a exp(β u(s, a)): empowerment of the optimal source for this decoder (3.2.2)."""
+    """(1/β) ln Z(s) with Z(s) = Σ_a exp(β u(s, a)): empowerment of the optimal source for this decoder (4.2.2)."""
     return jax.nn.logsumexp(beta * utilities, axis=-1) / beta

@@ -1,4 +1,4 @@
-"""The state representation λ: observations to features (section 3.4, appendix D.1)."""
+"""The state representation λ: observations to features (section 4.4, appendix D.1)."""
 
 from collections.abc import Callable
 from itertools import pairwise

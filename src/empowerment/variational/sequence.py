@@ -194,10 +194,11 @@ class Context(NamedTuple):
 class Sequence(eqx.Module):
     """A distribution over K actions given one or more feature vectors (s; or s and s').
 
-    Step k's logits come from a two-layer rectified network f(features, prefix). Its first layer is a sum of a part
-    for the features, computed once for each distinct frame and gathered, and a part for the prefix. The decoder's
-    second layer is multiplied by a linear gate from the end state: how likely an action is depends on where the prefix
-    has led *together with* where the sequence ends, and a product says that at once (docs/experiments.md).
+    Step k's logits come from a rectified network f(features, prefix) of two layers, as in the paper, or more. Its first
+    layer is a sum of a part for the features, computed once for each distinct frame and gathered, and a part for the
+    prefix. What the decoder's layers give is multiplied by a linear gate from the end state: how likely an action is
+    depends on where the prefix has led *together with* where the sequence ends, and a product says that at once
+    (docs/experiments.md).
     """
 
     inputs: tuple[Float[Array, "features hidden"], ...]
@@ -206,12 +207,14 @@ class Sequence(eqx.Module):
     first_bias: Float[Array, "steps hidden"]
     second: Float[Array, "hidden hidden"]
     second_bias: Float[Array, "steps hidden"]
+    deeper: tuple[Float[Array, "hidden hidden"], ...]
+    """Layers beyond the second: what each gives is added to what it is given."""
     last: Float[Array, "steps hidden outputs"]
     last_bias: Float[Array, "steps outputs"]
     actions: Actions = eqx.field(static=True)
     prefix: Prefix = eqx.field(static=True)
     standard: bool = eqx.field(static=True)
-    """Whether the second layer is standardised before it is rectified, so that it cannot fall silent."""
+    """Whether layers from the second on are standardised before they are rectified, so that none can fall silent."""
 
     def __init__(
         self,
@@ -222,6 +225,7 @@ class Sequence(eqx.Module):
         inputs: int,
         prefix: Prefix = "whole",
         standard: bool = True,
+        layers: int = 2,
         *,
         key: Key[Array, ""],
     ):
@@ -233,6 +237,7 @@ class Sequence(eqx.Module):
         self.first_bias = 0.1 * jax.random.normal(keys[1], (horizon, hidden))
         self.second = weights(keys[2], hidden, hidden)
         self.second_bias = jnp.zeros((horizon, hidden))
+        self.deeper = tuple(weights(jax.random.fold_in(key, i), hidden, hidden) for i in range(2, layers))
         # Zero: every sequence is equally likely at first.
         self.last = jnp.zeros((horizon, hidden, actions.outputs))
         self.last_bias = jnp.zeros((horizon, actions.outputs))
@@ -251,6 +256,8 @@ class Sequence(eqx.Module):
         """Parameters of step k's distribution."""
         x = jax.nn.relu(context.first + prefix + self.first_bias[k][None])
         x = rectified(x @ self.second + self.second_bias[k][None], self.standard)
+        for matrix in self.deeper:
+            x = x + rectified(x @ matrix, self.standard)
         x = x if context.gate is None else x * context.gate
         return x @ self.last[k] + self.last_bias[k][None]
 

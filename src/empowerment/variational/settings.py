@@ -20,6 +20,7 @@ LARGEST = {
     "windows": 2**12,
     "features": 2**14,
     "hidden": 2**14,
+    "layers": 2**6,
     "sequences": 2**20,
     "draws": 2**20,
     "ends": 2**10,
@@ -35,6 +36,7 @@ EARLIER: tuple[dict[str, Any], ...] = (
     {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False},
     {"components": 1, "windows": 4, "walk": False},
     {"ends": 1, "bayes": False},
+    {"layers": 2},
 )
 """What runs did that do not say it: they were begun before there was a choice. What came together stands together."""
 COMPONENTS = 8
@@ -84,7 +86,9 @@ class Config:
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
-    """Width of the two layers of decoder, source and psi."""
+    """Width of the layers of decoder, source and psi."""
+    layers: int = 2
+    """Rectified layers of the decoder, two or more; source and psi have the paper's two."""
     prefix: Prefix = "whole"
     """What a step sees of the sequence before it: the whole prefix, or the previous action (as printed)."""
     optimiser: Optimiser = "muon"
@@ -102,7 +106,7 @@ class Config:
     """Normal distributions, squashed, that each number of a bounded continuous action is drawn from one of; by default
     8, since the best source has few different actions there, or 1 with method="reparameterised", as in the paper."""
     method: Method = "variational"
-    """By acting only (section 3), or with a model (appendix B): importance sampling, or gradients through dynamics."""
+    """By acting only (section 4), or with a model (appendix B): importance sampling, or gradients through dynamics."""
     model: ModelKind = "own"
     """Which dynamics gradients go through: the world's own, or those of a network learned from experience."""
     sequences: int = 1000
@@ -175,9 +179,9 @@ def configure(horizon: int | np.integer, settings: dict[str, Any]) -> Config:
 def _check(values: dict[str, Any]) -> None:
     values = given(values)
     for name, largest in LARGEST.items():
-        value = values.get(name, 1)
-        if not is_whole(value, 1, largest):
-            raise ValueError(f"{name}={value!r} must be a whole number from 1 to {largest:,}")
+        value, least = values.get(name, 1), 2 if name == "layers" else 1
+        if not is_whole(value, least, largest):
+            raise ValueError(f"{name}={value!r} must be a whole number from {least} to {largest:,}")
     for name in ("beta", "learning_rate", "muon_rate"):
         if not is_number(values[name]) or not 0 < values[name] < float("inf"):
             raise ValueError(f"{name}={values[name]!r} must be a positive number")

@@ -187,7 +187,7 @@ class Simulator:
     """A MuJoCo model of two rolling spheres, run for many states at once."""
 
     def __init__(self, path: str | None = None):
-        self._mujoco = _import()
+        self._mujoco = require_mujoco()
         mujoco = self._mujoco
         text = (files("empowerment.worlds") / "models" / "predator_prey.xml").read_text()
         if path is not None:
@@ -247,7 +247,7 @@ class Simulator:
         return self._camera.render()
 
 
-def _import() -> Any:
+def require_mujoco() -> Any:
     try:
         import mujoco
         import mujoco.rollout
