@@ -141,6 +141,23 @@ def test_what_the_first_process_refuses_ends_all(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("codes", "killed", "logs", "status", "says"),
+    [
+        ((2, -9), set(), ("", ""), 1, "process 1 of 2 was ended by SIGKILL"),
+        ((2, 2), set(), ("", "empowerment: no memory"), 2, "no memory"),
+        ((2, 2), set(), ("", f"process 1 of 2 {processes.LOST}"), 2, ""),
+        ((2, -9), {1}, ("", ""), 2, ""),
+        ((0, 0), set(), ("", ""), 0, ""),
+    ],
+)
+def test_the_process_that_failed_is_named_not_those_that_noticed(codes, killed, logs, status, says, capsys):
+    assert processes._explain(list(codes), killed, list(logs)) == status
+    said = capsys.readouterr().err
+    assert says in said
+    assert says or not said
+
+
 def test_slurm_is_recognised():
     """The variables that srun sets are enough."""
     print_count = (

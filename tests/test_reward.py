@@ -116,6 +116,25 @@ def test_a_landscape_of_a_world_of_the_same_name_is_refused():
         env.reset(seed=0)
 
 
+class Redrawn(gymnasium.ObservationWrapper):
+    """A lake that freezes over anew at every reset, with holes elsewhere."""
+
+    def observation(self, observation):
+        return observation
+
+    def reset(self, **options):
+        inner = self.unwrapped
+        inner.__init__(desc=["SFG"] if inner.desc[0, 1] == b"H" else ["SHG"], is_slippery=False)
+        return super().reset(**options)
+
+
+def test_tables_that_are_drawn_anew_are_read_anew():
+    lake = gymnasium.make("FrozenLake-v1", desc=["SFG"], is_slippery=False, disable_env_checker=True)
+    env = EmpowermentReward(Redrawn(lake), 2)
+    found = [env.reset(seed=0)[1]["empowerment"] for _ in range(4)]
+    assert found[0] == found[2] < found[1] == found[3]
+
+
 def test_nothing_is_divided_by_before_there_is_a_scale():
     scale = RunningScale()
     assert scale.apply(np.array([1.5]))[0] == 1.5

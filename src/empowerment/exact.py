@@ -110,6 +110,7 @@ def ends(world: World, state: State, horizon: int) -> tuple[State, np.ndarray]:
     """
     _deterministic(world)
     check_horizon(horizon)
+    horizon = int(horizon)  # of any kind
     table = explore(world, check_states(world, state), horizon, keep=True)
     whole = len(world.actions) ** horizon < 2**63
     counts = np.zeros(table.size, np.int64 if whole else np.float64)
@@ -148,7 +149,7 @@ def optimal_source(world: World, state: State, horizon: int) -> Source:
     """
     _deterministic(world)
     check_horizon(horizon)
-    n = len(world.actions)
+    n, horizon = len(world.actions), int(horizon)
     if n**horizon > LARGEST_SOURCE:
         raise ValueError(
             f"horizon={horizon} gives {n}^{horizon} sequences, too many to list; "
@@ -185,7 +186,7 @@ def check_states(world: World, states: State) -> State:
     batch = type(start)(*parts) if isinstance(start, tuple) else parts[0]
     absent = np.flatnonzero(_absent(world, batch))
     if len(absent):
-        shown = take(states, int(absent[0])) if np.ndim(leaves(states)[0]) > np.ndim(leaves(start)[0]) else states
+        shown = take(batch, int(absent[0]))
         raise ValueError(
             f"states has one that world {world.name!r} does not have, number {absent[0]}: {_brief(shown)}; "
             "change those that world.states() gives"

@@ -18,7 +18,7 @@ import numpy as np
 
 from .exact import check_states, exact
 from .landscape import Landscape
-from .worlds.world import State, World, leaves, stack, take
+from .worlds.world import State, World, check_world, leaves, stack, take
 
 PARTS_EACH = 4
 """Parts for each process, so that none waits long for another whose states are harder."""
@@ -30,6 +30,7 @@ def exact_in_processes(
     """`emp.exact` by several processes of this machine; the world has to be one that can be pickled."""
     if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
         raise ValueError(f"processes={processes!r} must be a whole number of 1 or more")
+    check_world(world)
     states = world.states() if states is None else check_states(world, states)
     work = partial(exact_part, world, horizon, states, tolerance=tolerance)
     parts = min(processes * PARTS_EACH, len(leaves(states)[0]))

@@ -10,13 +10,15 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO, Any
 
 HEARTBEAT = 20
 """Seconds without a sign of life after which a process counts as lost."""
 GRACE = 40
 """Seconds that the others have to end on their own after one was lost."""
+LOST = "lost another one"
+"""What a process says that has only noticed the end of another (`devices.naming_losses`)."""
 FAREWELL = 24 * 3600
 """Seconds that processes that are done wait for those that are not."""
 
@@ -101,12 +103,37 @@ def launch(args: list[str], count: int) -> int:
     address = f"127.0.0.1:{_free_port()}"
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
-        running = [_start(args, address, i, count, logs[i]) for i in range(count)]
+        stack.enter_context(_ended_with_children())
+        running: list[subprocess.Popen] = []
         try:
-            first = _wait(running)
+            for i in range(count):
+                running.append(_start(args, address, i, count, logs[i]))
+            _wait(running)
+        except SystemExit:  # told to end: nobody has told the others
+            for process in running:
+                process.terminate()
+            raise
         finally:
-            _stop(running)
-        return 0 if first is None else _explain(first, running, logs)
+            killed = _stop(running)
+        return _explain([process.returncode for process in running], killed, [_read(log) for log in logs])
+
+
+@contextlib.contextmanager
+def _ended_with_children() -> Iterator[None]:
+    """A program that is told to end (SIGTERM) ends what it has started first."""
+
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _start(args: list[str], address: str, process: int, count: int, log: IO[str]) -> subprocess.Popen:
@@ -127,37 +154,47 @@ def _cores(process: int, count: int) -> list[int]:
     return cores[process::count] or cores[process % max(len(cores), 1) :][:1]
 
 
-def _wait(running: list[subprocess.Popen]) -> int | None:
-    """Which process failed first, or None once all are done."""
-    while any(process.poll() is None for process in running):
-        failed = [i for i, process in enumerate(running) if process.poll()]
-        if failed:
-            return failed[0]
+def _wait(running: list[subprocess.Popen]) -> None:
+    """Until all are done, or one has failed."""
+    while any(process.poll() is None for process in running) and not any(process.poll() for process in running):
         time.sleep(0.1)
-    return next((i for i, process in enumerate(running) if process.returncode), None)
 
 
-def _stop(running: list[subprocess.Popen]) -> None:
-    """Let the others end on their own, and end those that do not."""
-    end = time.monotonic() + GRACE
-    for process in running:
+def _stop(running: list[subprocess.Popen]) -> set[int]:
+    """Let the others end on their own, and end those that do not: which these are."""
+    end, killed = time.monotonic() + GRACE, set()
+    for i, process in enumerate(running):
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(end - time.monotonic(), 0))
         if process.poll() is None:
+            killed.add(i)
             process.kill()
             process.wait()
+    return killed
 
 
-def _explain(first: int, running: list[subprocess.Popen], logs: Sequence[IO[str]]) -> int:
-    status = running[first].returncode
+def _read(log: IO[str]) -> str:
+    log.seek(0)
+    return log.read()
+
+
+def _explain(codes: list[int], killed: set[int], said: list[str]) -> int:
+    """The exit status, and what the process said that failed by itself: others only noticed that it was lost."""
+    failed = [i for i, code in enumerate(codes) if code and i not in killed]
+    if not failed:
+        return 0
+
+    def innocence(i: int) -> tuple[bool, bool, int]:
+        return codes[i] > 0, i == 0 or LOST in said[i], i
+
+    first = min(failed, key=innocence)
+    status = codes[first]
     if status < 0:
         how = f"was ended by {signal.Signals(-status).name}"
-        say = f"process {first} of {len(running)} {how}, and the others have stopped; go on with --resume"
+        say = f"process {first} of {len(codes)} {how}, and the others have stopped; go on with --resume"
         print(f"empowerment: {say}", file=sys.stderr)
         return 1
-    if first:
-        logs[first].seek(0)
-        sys.stderr.write(logs[first].read())
+    sys.stderr.write(said[first])
     return status
 
 

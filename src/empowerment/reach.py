@@ -59,13 +59,19 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False, mo
         raise ValueError(
             f"world {world.name!r} has outcomes that cannot be listed or enumerated; learn on it with emp.train"
         )
+    own = sum(x[:1].nbytes for x in leaves(starts))
+    if own * len(leaves(starts)[0]) > LARGEST_TABLE:
+        raise ValueError(
+            f"world {world.name!r} is too large to enumerate: {len(leaves(starts)[0]):,} states of {own:,} bytes; give "
+            "fewer states=, or learn it with emp.train"
+        )
     numbers = _Numbers()
     keys = identify(starts)
     known, first = numbers(keys)
     frontier = take(starts, first)
     found, rows, odds = [frontier], [], []
     per_key = 8 if keys.dtype == np.uint64 else 150  # a dictionary's entry
-    own, outcomes = sum(x[:1].nbytes for x in leaves(starts)), len(world.actions) * world.chances
+    outcomes = len(world.actions) * world.chances
     per_state, together = per_key + own + 12 * outcomes, min(BLOCK, max(BLOCK_BYTES // (own * outcomes), 1))
     for depth in range(horizon):
         level, before = [], numbers.count

@@ -282,21 +282,23 @@ class _LookUp:
     def __init__(self, env: gymnasium.Env, landscape: Landscape):
         self._beneath, self._name, self._landscape = Beneath(env), name_of(env), landscape
         self._nats = dict(zip(identify(landscape.states).tolist(), landscape.nats.tolist(), strict=True))
-        self._probed = False
+        self._probed: set[Any] = set()
 
     def begin(self) -> None:
-        world, _ = self._beneath.begin()
+        world, grid = self._beneath.begin()
         if world.name != self._landscape.world:
             raise ValueError(
                 f"environment {self._name!r} is world {world.name!r}, and the landscape is of "
                 f"{self._landscape.world!r}; give that of emp.from_gymnasium(env), or the horizon as value"
             )
-        if not self._probed:
+        if grid not in self._probed:
+            self._probed.add(grid)
             self._probe(world)
 
     def _probe(self, world: World) -> None:
-        """Names do not tell worlds apart that are slippery or not: where values are proved, the first is worked out."""
-        state, self._probed = self._beneath.state(), True
+        """Names do not tell worlds apart that are slippery or not: where values are proved, the first is worked out.
+        Nor do they tell grids apart that are drawn at a reset."""
+        state = self._beneath.state()
         there = np.flatnonzero(identify(self._landscape.states) == identify(state))[:1]
         lower, upper = self._landscape.lower[there], self._landscape.upper[there]
         if not there.size or not np.isfinite(lower).all():

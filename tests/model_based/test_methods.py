@@ -85,6 +85,13 @@ def test_importance_weights_are_learned(small):
     assert (est.bound(samples=500).nats <= emp.exact(small, 2).nats + 0.1).all()
 
 
+def test_importance_weights_are_those_of_every_state():
+    """Also of those that an agent has yet to come to, with the key in hand and the door open."""
+    world = emp.make("key-door")
+    run = training.prepare(world, training.checked(world, 1, {"method": "importance", "sequences": 5, "draws": 1}))
+    assert len(run.experience.starts) > 2 * len(world.states().agent)
+
+
 @pytest.mark.parametrize(("name", "settings"), [("point-mass", {"method": "reparameterised", "model": "learned"})])
 def test_runs_with_a_model_are_kept_and_taken_up(name, settings, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "CHUNK", 10)

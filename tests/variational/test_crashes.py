@@ -37,7 +37,7 @@ def write(out, chunks=4):
             found = directory.newest(metrics=True)
             if found is not None:
                 done, carry = found[1]["updates"], found[0]["carry"]
-            directory.tidy(0 if found is None else found[1]["metrics"])
+            directory.tidy(*(0, 0) if found is None else (found[1]["metrics"], found[1]["updates"]))
         else:
             directory.create({"seed": 1})
         for i in range(done, chunks):

@@ -105,6 +105,25 @@ def test_metrics_may_be_deleted(run, capsys):
     assert "metrics.jsonl' is missing" in capsys.readouterr().err
 
 
+def test_metrics_that_were_deleted_are_not_asked_for_again(run, capsys):
+    (run / "metrics.jsonl").unlink()
+    resume(run)
+    capsys.readouterr()
+    resume(run)  # as one that died before its next checkpoint
+    assert capsys.readouterr().err == ""
+
+
+def test_the_only_good_checkpoint_is_kept(run):
+    for updates in (20, 30):
+        (run / "checkpoints" / f"{updates:08d}.safetensors").write_bytes(b"bad")
+    directory = RunDirectory(run)
+    directory.facts()
+    _, facts, complaints = directory.newest(metrics=True)
+    assert (facts["updates"], len(complaints)) == (10, 2)
+    directory.tidy(facts["metrics"], facts["updates"])
+    assert [path.stem for path in directory.checkpoints()] == ["00000010"]
+
+
 def test_load_goes_on_from_the_checkpoint_before(run, capsys):
     (run / FILES[3]).write_bytes((run / FILES[3]).read_bytes()[:-3])
     emp.load(run)

@@ -12,7 +12,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import empowerment as emp
 from empowerment.cli import main
 from empowerment.variational import experience, host, training
+from empowerment.variational.host import play
+from empowerment.worlds.copies import Copies
 from empowerment.worlds.learnable import HostWorld
+from empowerment.worlds.world import Continuous, World
 
 TINY = {"updates": 6, "batch": 32, "hidden": 12, "features": 10, "optimiser": "adam", "progress": False}
 HORIZON = 3
@@ -226,3 +229,38 @@ def test_settings_that_move_agents_do_not_apply():
     with pytest.raises(ValueError, match=r"revisit=0.5 does not apply to environment 'counter'"):
         emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, revisit=0.5, **TINY)
     emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, revisit=None, **TINY)
+
+
+class Line(World):
+    """Steps to the right, with an end at 2."""
+
+    name, actions, chances, on_host, start = "line", ("x",), 0, True, np.float32(0)
+    continuous = Continuous(1)
+
+    def step(self, state, action, chance):
+        return np.where(state < 2, state + 1, state)
+
+    def observe(self, state):
+        return np.asarray(state, np.float32)[..., None]
+
+    def states(self):
+        return np.zeros(1, np.float32)
+
+    def terminal(self, state):
+        return np.asarray(state) >= 2
+
+    def scatter(self, count, rng):
+        return np.arange(count, dtype=np.float32)
+
+    def draw_chance(self, state, action, rng):
+        return None
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_an_end_is_no_failure_unless_it_is_said_to_be(breaks):
+    line = Line()
+    line.breaks = breaks
+    copies = Copies(line, 2, 0.0)
+    copies.begin(0)
+    windows = play(copies, np.zeros((2, 3, 1)))
+    assert windows.end[:, 0].tolist() == ([] if breaks else [2.0, 2.0])

@@ -3,12 +3,14 @@
 import runpy
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import empowerment as emp
 from empowerment.variational import information
-from empowerment.variational.channels import Inputs
+from empowerment.variational.channels import Inputs, channel_experience
+from empowerment.variational.sequence import Categorical
 
 QUICK = {"updates": 300, "batch": 512, "samples": 2**15, "optimiser": "adam"}
 KNOWN = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "channels.py"))
@@ -130,3 +132,23 @@ def test_inputs_come_and_go():
 def test_bad_arguments_are_named(channel, settings, words):
     with pytest.raises(ValueError, match=words):
         emp.maximise_information(channel, **settings)
+
+
+def test_outputs_are_seen_whatever_their_units():
+    def sent(offset, unit):
+        def channel(x, rng):
+            return offset + unit * (x + rng.normal(size=x.shape))
+
+        where = channel_experience(channel, Inputs(Categorical(3), 1), 8, 0)
+        return np.asarray(where.frames(where.sample(jax.random.key(1))))
+
+    plain = sent(0.0, 1.0)
+    assert np.allclose(sent(1e8, 1.0), plain, atol=1e-3)
+    assert np.allclose(sent(0.0, 1e-9), plain, atol=1e-3)
+    assert np.ptp(plain[:, 0]) > 3
+
+
+def test_symbols_are_whole_numbers():
+    for wrong in (0.5, float("nan"), 3, -1):
+        with pytest.raises(ValueError, match="symbols from 0 to 2"):
+            Inputs(Categorical(3), 1).flat([wrong])

@@ -20,6 +20,7 @@ from empowerment.variational.objective import decoder_loss
 from empowerment.variational.sequence import Categorical
 from empowerment.variational.settings import Config, usual
 from empowerment.worlds.grid import GridWorld, Map
+from empowerment.worlds.table import TableWorld
 from empowerment.worlds.world import World, leaves, stack, take
 
 SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
@@ -41,6 +42,30 @@ def short_chunks(monkeypatch):
 
 def r2(values, truth):
     return 1 - ((values - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
+
+
+def test_a_world_that_ends_everywhere_is_refused():
+    table = TableWorld(np.zeros((1, 2, 1), int), np.ones((1, 2, 1)), "bandit", terminals=np.ones(1, bool))
+    with pytest.raises(ValueError, match="'bandit' ends in every state that it has"):
+        emp.train(table, 1, **TINY)
+
+
+def test_observations_are_scaled_by_many_even_where_few_act():
+    world = emp.make("pendulum")
+    few = training._experience(world, training.configure(1, {"batch": 4}))
+    assert few.agents == 1
+    assert few.sample_frames(jax.random.key(0)).shape[0] == 256
+
+
+def test_states_of_a_host_are_kept_in_the_types_they_come_back_in(small):
+    acting = training._experience(small, training.configure(1, {"batch": 4}))
+    assert acting._first(np.zeros((4, 2))).dtype == np.float32
+
+
+def test_worlds_with_other_actions_are_refused(small):
+    est = emp.train(small, 1, **TINY)
+    with pytest.raises(ValueError, match="has other actions than this was trained with"):
+        est.bound(GridWorld(Map.parse(SMALL, "bricks"), bricks=True))
 
 
 def test_learned_empowerment_is_exact_empowerment(small, monkeypatch):
@@ -135,6 +160,8 @@ def test_uniform_share_falls_from_one_to_zero():
         ({"horizon": 0}, "horizon=0"),
         ({"updates": -1}, "updates=-1"),
         ({"layers": 1}, "layers=1 must be a whole number from 2 to 64"),
+        ({"uniform": 0.0, "uniform_until": 0.5}, "uniform_until=0.5 says until when a share of sequences is uniform"),
+        ({"restart": 1.0, "revisit": 0.5}, "revisit=0.5 has no effect where all start anew"),
         ({"beta": 0.0}, "beta=0"),
         ({"warm_up": 1.5}, "warm_up=1.5"),
         ({"optimiser": "sgd"}, "optimiser='sgd'"),

@@ -279,6 +279,131 @@ def test_random_and_remembering_environments_are_refused():
             emp.from_gymnasium(env)
 
 
+def test_nobody_starts_beyond_the_walls():
+    env = gymnasium.make("MiniGrid-MultiRoom-N2-S4-v0")
+    env.reset(seed=0)
+    world = emp.from_gymnasium(env)
+    land = emp.exact(world, 1)  # a step outside would leave the grid
+    rows, columns = land.positions.T
+    assert len(land) < 4 * (~world.layout.walls).sum()
+    assert (rows.min(), columns.min()) > (0, 0)
+
+
+class Own(Boxes):
+    """An environment of one's own: with a switch, a counter or a ball that it asks for its place."""
+
+    def __init__(self, kind, width=5):
+        self.kind, self.lit, self.rules = kind, False, self
+        super().__init__()
+        self.width = width
+
+    def _gen_grid(self, width, height):
+        super()._gen_grid(width, height)
+        self.ball = self.grid.get(1, 3)
+        self.mission = self.kind
+
+    def step(self, action):
+        seen, reward, terminated, truncated, info = super().step(action)
+        if self.kind == "counter":
+            self.lit = not self.lit
+        if self.kind == "painter":
+            self.ball.color = "green"
+        if self.kind == "place":
+            terminated = tuple(self.ball.cur_pos) != (1, 3)
+        if self.kind == "rules":
+            terminated = self.rules.agent_dir == 1
+        return seen, reward, terminated, truncated, info
+
+
+def own(kind, **options):
+    env = Own(kind, **options)
+    env.reset(seed=0)
+    return emp.from_gymnasium(env)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("counter", r"state of its own beside the grid \(lit\)"), ("painter", "that changes while stepping")],
+)
+def test_environments_that_keep_more_than_the_grid_are_refused(kind, words):
+    with pytest.raises(ValueError, match=words):
+        own(kind)
+
+
+def test_what_environments_refer_to_follows_the_state():
+    world = own("place")
+    beside = world.start.copy()
+    beside[-5:-2] = 1, 2, 1  # above the ball, looking down; the box is where the agent is
+    beside[2 * 5 + 1] = 0
+    taken = world.step(beside, 3, 0)
+    assert world.terminal(taken)  # the ball is in nobody's cell any more
+    assert not world.terminal(world.step(world.start, 0, 0))  # and here it is again where it was
+    turning = own("rules")
+    assert [bool(turning.terminal(turning.step(turning.start, a, 0))) for a in (0, 1)] == [False, True]
+
+
+def test_grids_beyond_eight_bits_are_refused():
+    with pytest.raises(ValueError, match="a grid of 300 x 5 cells"):
+        own("wide", width=300)
+
+
+class HeavyBall(Ball):
+    def can_pickup(self):
+        return False
+
+
+def test_objects_of_different_classes_are_different():
+    env = Boxes((None, None))
+    env.reset(seed=0)
+    env.grid.set(3, 3, HeavyBall("blue"))
+    cells = emp.from_gymnasium(env).start[:25].reshape(5, 5)
+    assert cells[3, 1] != cells[3, 3]
+
+
+class Sticky(gymnasium.ObservationWrapper):
+    def observation(self, observation):
+        return observation
+
+    def step(self, action):
+        self.env.step(action)
+        return super().step(action)
+
+
+class Fading(gymnasium.ObservationWrapper):
+    """Shows the same picture darker every time."""
+
+    def observation(self, observation):
+        self.shown = getattr(self, "shown", 0) + 1
+        return observation // np.uint8(self.shown)
+
+
+def test_wrappers_that_remember_or_step_are_refused():
+    with pytest.raises(ValueError, match="wrapper Sticky may change what actions do"):
+        emp.from_gymnasium(Sticky(gymnasium.make("FrozenLake-v1")))
+    env = Fading(ImgObsWrapper(FullyObsWrapper(gymnasium.make("MiniGrid-Empty-5x5-v0"))))
+    env.reset(seed=0)
+    world = emp.from_gymnasium(env)
+    with pytest.raises(ValueError, match="shows the same state in different ways"):
+        world.observe(world.states())
+
+
+def table(*rows):
+    env = gymnasium.make("FrozenLake-v1").unwrapped
+    env.P = {s: dict(enumerate(row)) for s, row in enumerate(rows)}
+    env.initial_state_distrib = np.eye(len(rows))[0]
+    return env
+
+
+def test_tables_in_which_the_way_decides_whether_it_ends_are_refused():
+    go, stop = [(1.0, 1, 0.0, False)], [(1.0, 0, 0.0, True)]
+    with pytest.raises(ValueError, match="one and the same state ends an episode or does not"):
+        emp.from_gymnasium(table([go, stop], [[(1.0, 0, 0.0, False)], go]))
+    with pytest.raises(ValueError, match="one and the same state ends an episode or does not"):
+        emp.from_gymnasium(table([[(0.1, 1, 0.0, True), (0.9, 1, 0.0, False)]], [go]))
+    with pytest.raises(ValueError, match="states it does not have"):
+        emp.from_gymnasium(table([[(1.0, 5, 0.0, False)]], [go]))
+
+
 def test_a_minigrid_must_be_reset_first():
     with pytest.raises(ValueError, match="reset"):
         emp.from_gymnasium(gymnasium.make("MiniGrid-Empty-5x5-v0"))

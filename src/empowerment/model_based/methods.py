@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from ..variational.experience import LARGEST_TABLE, experience, tabulate
+from ..variational.experience import LARGEST_TABLE, experience, living, tabulate
 from ..variational.learner import Learner
 from ..variational.sequence import actions_of
 from ..variational.settings import Config
@@ -27,7 +27,8 @@ def _importance(world: World, config: Config, seed: int) -> tuple[Learner, Any]:
             f"method='importance' needs a table of chances with at most {LARGEST_TABLE} states, which world "
             f"{world.name!r} does not have; use method='variational', or model_based.importance for one state"
         )
-    return Learner(config, actions_of(world), amortised), weighted(*table, config, seed)
+    small, frames, _ = table
+    return Learner(config, actions_of(world), amortised), weighted(small, frames, living(small), config, seed)
 
 
 def _reparameterised(world: World, config: Config, seed: int) -> tuple[Learner, Any]:

@@ -21,6 +21,8 @@ from .sequence import Actions, Categorical, Gaussian
 
 Channel = Callable[..., Any]
 """`channel(inputs, key)` in JAX or `channel(inputs, rng)` in NumPy: one output for each input."""
+ROUNDING = 1e-12
+"""Share of the largest output below which a spread is that of rounding."""
 SAMPLE = 4096
 """Outputs that centre and scale are taken from."""
 
@@ -65,8 +67,11 @@ class Inputs:
         array = jnp.asarray(inputs)
         if array.shape != (shape := np.shape(self.shaped(np.zeros((len(array), self.length))))):
             raise ValueError(f"inputs have shape {array.shape}; give {shape}, as the channel takes them")
-        if isinstance(self.kind, Categorical) and bool(((array < 0) | (array >= self.kind.size)).any()):
-            raise ValueError(f"inputs must be symbols from 0 to {self.kind.size - 1}")
+        if isinstance(self.kind, Categorical):
+            known = (array >= 0) & (array < self.kind.size) & (array == jnp.floor(array))
+            if not bool(known.all()):
+                raise ValueError(f"inputs must be symbols from 0 to {self.kind.size - 1}")
+            array = array.astype(jnp.int32)
         return array.reshape(len(array), self.length, 1) / self.gain if self._size else array.reshape(len(array), -1)
 
     @property
@@ -112,7 +117,7 @@ class ChannelExperience:
         return agents
 
     def received(self, sequences: Any, *, key: Key[Array, ""]) -> Any:
-        """Outputs of the channel, `float32[n, parts]`."""
+        """Outputs of the channel, `[n, parts]`, in its own precision."""
         inputs = self.inputs.shaped(sequences)
         if self.on_host:
             outputs = np.asarray(self.channel(np.asarray(inputs), generator(key)))
@@ -122,7 +127,7 @@ class ChannelExperience:
             raise ValueError(
                 f"channel gave outputs of shape {outputs.shape} for {len(sequences)} inputs; give one each"
             )
-        return outputs.reshape(len(sequences), -1).astype(np.float32)
+        return outputs.reshape(len(sequences), -1)
 
     def batch(self, sequences: Any, outputs: Any) -> Batch:
         """Windows from the empty frame to the outputs."""
@@ -132,7 +137,7 @@ class ChannelExperience:
     def frames(self, outputs: Any) -> Float[Array, "n width"]:
         """Outputs as frames. A last number tells them from no state; without it, the representation's first layer,
         which is standardised, could not tell a large output from a small one of the same direction."""
-        scaled = (jnp.asarray(outputs) - self.centre) / self.spread
+        scaled = jnp.asarray((outputs - self.centre) / self.spread, jnp.float32)
         return jnp.concatenate([scaled, jnp.ones((len(scaled), 1))], axis=1)
 
     @property
@@ -147,8 +152,9 @@ def channel_experience(channel: Channel, inputs: Inputs, size: int, seed: int) -
     sample = np.asarray(raw.sample(jax.random.key(seed)), np.float64)
     if not np.isfinite(sample).all():
         raise ValueError("channel gave NaN or infinity; let it give finite numbers")
-    centre, spread = sample.mean(0), sample.std(0) + 1e-6
-    return ChannelExperience(channel, inputs, size, raw.on_host, centre.astype(np.float32), spread.astype(np.float32))
+    spread = sample.std(0)
+    spread = np.where(spread > ROUNDING * np.abs(sample).max(0), spread, 1.0)  # of what never varies
+    return ChannelExperience(channel, inputs, size, raw.on_host, sample.mean(0), spread)
 
 
 def _in_numpy(channel: Channel) -> bool:

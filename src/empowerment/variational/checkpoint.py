@@ -182,13 +182,17 @@ class RunDirectory:
         with open(self.metrics, "rb") as file:
             return file.read(min(size, LARGEST))
 
-    def tidy(self, size: int) -> None:
-        """Drop lines written after the checkpoint that a run goes on from, and what a dying process left over."""
+    def tidy(self, size: int, updates: int) -> None:
+        """Drop lines and checkpoints that were written after the one that a run goes on from, which were not good, and
+        what a dying process left over."""
         lines = self._lines(size)
         self._logged = hashlib.sha256(lines)
         with self._writing():
             write_atomically(self.metrics, lines)
             self._clear()
+            for later in self.checkpoints():
+                if later.name > f"{updates:08d}.safetensors":
+                    later.unlink()
             self._forget()
 
     def _clear(self) -> None:

@@ -64,7 +64,9 @@ class Estimator:
         actions = self.model.source.actions
         choices = np.log(actions.size) if isinstance(actions, Categorical) else np.inf
         most = self.config.horizon * choices / self.config.beta
-        return ~((nats >= -ROUNDING) & (nats <= most + ROUNDING))
+        # The entropy of vectors, which β below 1 rewards, may be negative.
+        least = 0.0 if isinstance(actions, Categorical) or self.config.beta == 1 else -np.inf
+        return ~((nats >= least - ROUNDING) & (nats <= most + ROUNDING))
 
     def source(self, observation: Any, samples: int | np.integer = 1, seed: int | np.integer = 0) -> np.ndarray:
         """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]` or `float[samples, K, size]`."""
@@ -152,6 +154,12 @@ class Estimator:
         world = self.world if world is None else world
         if world is None:
             raise ValueError("this run does not know its world; give world=")
+        actions = self.model.source.actions
+        size = len(world.actions) if world.continuous is None else world.continuous.size
+        if (world.continuous is None) != isinstance(actions, Categorical) or size != actions.size:
+            raise ValueError(
+                f"world {world.name!r} has other actions than this was trained with; give one with the same"
+            )
         if states is None:
             return world, world.states()
         if not isinstance(world, HostWorld):

@@ -42,6 +42,8 @@ IN_A_ROW = 4
 """Windows that an agent plays in a row where it does not start anew before every update."""
 STROLLERS, HOST_STROLLERS, STROLL = 8192, 1024, 40
 """Agents, fewer where the world runs on the host, and steps of the random play that further starts come from."""
+SAMPLE = 256
+"""Observations that the representation's centre and scale are taken from, at least."""
 SIMPLER = 0.5
 """Share of the updates before states with everything moved about are started from: what moves is to be seen first."""
 USUAL, FREAK = 0.05, 0.001
@@ -140,11 +142,14 @@ class Experience(NamedTuple):
             chosen.append(mind(frames, rows, key=choose_key))
             again, actions = jax.tree.map(lambda x: jnp.repeat(x, self.ends, axis=0), (states, chosen[-1]))
             reached.append(constrain(self.mesh, act(self.world, again, actions, key=act_key), SPREAD))
-            first = jax.tree.map(lambda x: x.reshape(self.agents, self.ends, *x.shape[1:])[:, 0], reached[-1])
-            states = constrain(self.mesh, first, SPREAD)
+            states = constrain(self.mesh, jax.tree.map(self._first, reached[-1]), SPREAD)
             visited.append(states)
         starts = on_each(self.mesh, self._everyones, outputs=SHARED)(visited[:-1])
         return Agents(states, starts, agents.errors), on_each(self.mesh, self._batch)(visited, chosen, reached)
+
+    def _first(self, reached: Any) -> Array:
+        """Of each sequence's ends the first, in JAX's types as after a resumption: a host's may be wider."""
+        return jnp.asarray(reached.reshape(self.agents, self.ends, *reached.shape[1:])[:, 0])
 
     def learned(self, agents: Agents, errors: Float[Array, "n"]) -> Agents:
         """Remember how large the error was at each window's start; they come device by device."""
@@ -198,14 +203,15 @@ class Experience(NamedTuple):
         """Observations of agents that acted at random, for the representation's centre and scale."""
         if self.frames is not None:
             return self.frames
-        agents, (first, later) = self._fresh(1.0, key=key), jax.random.split(key)
-        agents = act(self.world, agents, actions_of(self.world).uniform((self.agents, 10), first), key=later)
+        count = max(self.agents, SAMPLE)
+        agents, (first, later) = self._fresh(1.0, count, key=key), jax.random.split(key)
+        agents = act(self.world, agents, actions_of(self.world).uniform((count, 10), first), key=later)
         return jnp.asarray(self.world.observe(agents))
 
-    def _fresh(self, done: Any, *, key: Key[Array, ""]) -> State:
+    def _fresh(self, done: Any, agents: int | None = None, *, key: Key[Array, ""]) -> State:
         count = len(leaves(self.starts)[0])
         most = count if self.simpler is None else jnp.where(done < SIMPLER, self.simpler, count)
-        pick = jax.random.randint(key, (self.agents,), 0, most)
+        pick = jax.random.randint(key, (agents or self.agents,), 0, most)
         return take(jax.tree.map(jnp.asarray, self.starts), pick)
 
     def _look(self, states: State) -> tuple[Any, Any]:
@@ -246,10 +252,10 @@ def experience(world: World, config: Config, mesh: Mesh | None = None) -> Experi
     simpler, usual, walks = None, SPREADING, False
     if table is not None:
         small, frames, own = table
-        living = np.flatnonzero(~np.asarray(small.terminal(np.arange(small.size))))
+        alive = living(small)
         # Where keys are taken and doors opened for good, what comes before must be met as often as what comes after.
-        changing = len(own) < len(living)
-        starts = np.concatenate([np.resize(own, len(living)), living]) if changing else living
+        changing = len(own) < len(alive)
+        starts = np.concatenate([np.resize(own, len(alive)), alive]) if changing else alive
         if small.size <= LARGEST_TABLE:
             ends = config.ends or (1 if small.deterministic else SEVERAL)
             # Noise would hide where errors are.
@@ -270,6 +276,14 @@ def experience(world: World, config: Config, mesh: Mesh | None = None) -> Experi
     walks = walks and agents >= WALKING
     moving = moves(config, usual)
     return Experience(world, None, starts, agents, windows, *moving, mesh, simpler, walks, config.ends or 1)
+
+
+def living(world: TableWorld) -> np.ndarray:
+    """Numbers of the states that an episode goes on from."""
+    alive = np.flatnonzero(~np.asarray(world.terminal(np.arange(world.size))))
+    if not alive.size:
+        raise ValueError(f"world {world.name!r} ends in every state that it has, so there is nothing to learn")
+    return alive
 
 
 def moves(config: Config, usual: tuple[float, float]) -> tuple[float, float]:

@@ -100,7 +100,7 @@ class HostExperience:
             self._recent = Recent(KEPT * self._batch)
             self._world.begin(int(rng.integers(2**31)))
         wanted = -(-self._batch // (REUSE if self._recent.count else 1))
-        found, rounds = 0, 0
+        found, fruitless = 0, 0
         while found < wanted:
             key, now = jax.random.split(key)
             self._world.renew()
@@ -108,11 +108,11 @@ class HostExperience:
             windows = play(self._world, actions)
             self._recent.add(windows)
             self.dropped += len(actions) - len(windows.actions)
-            found, rounds = found + len(windows.actions), rounds + 1
-            if not found and rounds == FRUITLESS:
+            found, fruitless = found + len(windows.actions), 0 if len(windows.actions) else fruitless + 1
+            if fruitless == FRUITLESS:
                 raise ValueError(
                     f"environment {self._world.name!r} was cut off before {actions.shape[1]} actions in "
-                    f"{rounds} windows; give a smaller horizon, or a longer time limit (max_episode_steps)"
+                    f"{fruitless} windows; give a smaller horizon, or a longer time limit (max_episode_steps)"
                 )
         return agents, spread(self.mesh, self._recent.draw(self._batch, rng))
 

@@ -73,7 +73,7 @@ class LearnedDecoder(_Half):
         return np.asarray(self._where.inputs.shaped(self._model.decoder.mode(self._context(outputs))))
 
     def _context(self, outputs: Any) -> Any:
-        array, width = np.asarray(outputs, np.float32), len(self._where.centre)
+        array, width = np.asarray(outputs), len(self._where.centre)
         flat = array.reshape(len(array), -1)
         if flat.shape[1] != width:
             raise ValueError(f"outputs have {flat.shape[1]} numbers each; give {width}, as the channel does")
@@ -167,9 +167,11 @@ def maximise_information(
     model = learn(run, run.init(seed), progress=progress).learner.average
     power = None
     if not isinstance(kind, Categorical) and kind.power is not None:
-        drawn = LearnedSource(model, where).sample(-(-samples // BLOCK) * BLOCK, seed=seed + 1)
-        where = replace(where, inputs=replace(inputs, gain=kind.gain(drawn)))
-        power = min(float(np.square(drawn).mean()) * kind.size, kind.power)
+        learned, blocks = LearnedSource(model, where), -(-samples // BLOCK)
+        seeds = np.random.default_rng(seed).integers(2**32, size=blocks)
+        used = float(np.mean([np.square(learned.sample(BLOCK, int(one))).mean() for one in seeds]))
+        where = replace(where, inputs=replace(inputs, gain=kind.gain(np.sqrt(used))))
+        power = min(used * kind.size, kind.power)
     values = _measured(model, where, config.beta, samples, seed)
     error = float(values.std(ddof=1) / np.sqrt(len(values)))
     return Information(float(values.mean()), error, power, LearnedSource(model, where), LearnedDecoder(model, where))

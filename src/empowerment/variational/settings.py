@@ -29,7 +29,8 @@ LARGEST = {
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
-MOST_SEEDS = 2**63
+MOST_SEEDS = 2**32
+"""JAX's generators tell no more apart."""
 RAMP = 0.1
 """Share of the updates over which learning rates rise, where layers are standardised."""
 EARLIER: tuple[dict[str, Any], ...] = (
@@ -219,7 +220,7 @@ def is_whole(value: Any, least: int, most: int | None = None) -> TypeGuard[int]:
 
 def check_seed(seed: Any) -> None:
     if not is_whole(seed, 0, MOST_SEEDS - 1):
-        raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^63")
+        raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^32")
 
 
 def is_number(value: Any) -> bool:
@@ -247,6 +248,10 @@ def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None
     if (kind is None or kind.power is not None) and config.components != 1:
         ignored["components"] = (
             f"is for bounded numbers, which the actions of world {world.name!r} are not; leave it out"
+        )
+    if config.uniform == 0:
+        ignored["uniform_until"] = (
+            "says until when a share of sequences is uniform, which is 0 here; give uniform= as well"
         )
     if config.optimiser != "muon":
         ignored["muon_rate"] = "is for optimiser='muon'; give learning_rate"

@@ -151,6 +151,10 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
         config = settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
         learner = Learner(config, actions_of(world, config.components), mesh=where.mesh)
         refuse_windows(world, config, where.windows, getattr(where, "frames", None) is not None, told)
+        if "revisit" in told and config.revisit and getattr(where, "restart", 0) == 1:
+            raise ValueError(
+                f"revisit={config.revisit!r} has no effect where all start anew; give restart= below 1 too"
+            )
         _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
         from ..model_based.methods import prepare_with_model
@@ -324,15 +328,20 @@ def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry
         raise ValueError(f"{str(directory.path)!r} was begun with another {what}; give the same, or another out")
     found = directory.newest(metrics=True)
     if found is None:
-        directory.tidy(0)
+        directory.tidy(0, 0)
         return carry
     arrays, state, complaints = found
     for complaint in complaints:
         print(f"{complaint}; going on from the one before it", file=sys.stderr)
-    if not directory.metrics.exists():
+    restored, missing = (
+        unflatten(carry, arrays, f"checkpoint of {str(directory.path)!r}"),
+        not directory.metrics.exists(),
+    )
+    directory.tidy(state["metrics"], state["updates"])
+    if missing:
         print(f"{str(directory.metrics)!r} is missing; its curves begin anew", file=sys.stderr)
-    directory.tidy(state["metrics"])
-    return unflatten(carry, arrays, f"checkpoint of {str(directory.path)!r}")
+        directory.save(state["updates"], restored)  # which no longer counts on the lines that are gone
+    return restored
 
 
 def learn(

@@ -22,6 +22,7 @@ class Beneath:
                 "give a trained estimator (emp.train)"
             )
         self._fixed = None if is_minigrid(env) else from_gymnasium(env)
+        self._table, self._drawn = getattr(self._inner, "P", None), 0
 
     def begin(self) -> tuple[World, Any]:
         """The world after a reset, which may have drawn another grid, and what tells it from others."""
@@ -29,10 +30,17 @@ class Beneath:
             world: Any = from_gymnasium(self._env)
             self._read = world.reader(self._inner)
             return world, world.signature()
+        if getattr(self._inner, "P", None) is not self._table:  # drawn anew by the reset
+            self._table, self._drawn = self._inner.P, self._drawn + 1
+            self._fixed = from_gymnasium(self._env)
+        if not isinstance(self._inner, WorldEnv) and not hasattr(self._inner, "s"):
+            raise ValueError(
+                f"environment {name_of(self._env)!r} does not tell its state as env.s; give a trained estimator"
+            )
         self._read = (
             (lambda: self._inner.state) if isinstance(self._inner, WorldEnv) else lambda: np.int32(self._inner.s)
         )
-        return self._fixed, None
+        return self._fixed, self._drawn
 
     def state(self) -> State:
         """The present state, as a batch of one."""

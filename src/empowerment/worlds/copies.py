@@ -34,8 +34,9 @@ class Copies:
         """One action in each copy; a simulation that diverges breaks its window."""
         chance = self.world.draw_chance(self._states, actions, self._rng)
         self._put(self.world.step(self._states, actions, chance))
-        never = np.zeros(self.copies, bool)
-        return Moved(self.seen, never, never, np.asarray(self.world.terminal(self._states)))
+        never, ended = np.zeros(self.copies, bool), np.asarray(self.world.terminal(self._states))
+        broken = ended if self.world.breaks else never
+        return Moved(self.seen, ended & ~broken, never, broken)
 
     def draw_actions(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return self.world.draw_actions(shape, rng)

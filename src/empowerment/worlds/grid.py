@@ -120,7 +120,7 @@ class GridWorld(World):
         self._first_brick = len(self.actions)
         if bricks:
             self.actions += ("brick up", "brick down", "brick left", "brick right")
-        self._chance_table = np.array([1 - slip] + [slip / 4] * 4 if slip else [1.0])
+        self._chance_table = np.array([1 - self.slip] + [self.slip / 4] * 4 if slip else [1.0])
         self.chances = len(self._chance_table)
         self.start = GridState(
             agent=np.int32(np.flatnonzero(cells == "a")[0]),

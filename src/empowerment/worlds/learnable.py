@@ -179,8 +179,12 @@ def live(env: gymnasium.Env | VectorEnv | Make, copies: int, processes: bool, na
         raise ValueError(
             f"environment {name!r} could not be made: {type(error).__name__}: {error}; mend the function that makes it"
         ) from error
-    spec = vector.get_attr("spec")[0]
-    return HostWorld(vector, name if spec is None else spec.id)
+    try:
+        spec = vector.get_attr("spec")[0]
+        return HostWorld(vector, name if spec is None else spec.id)
+    except BaseException:
+        vector.close()
+        raise
 
 
 def _parallel(makers: list[Make]) -> AsyncVectorEnv:

@@ -18,6 +18,10 @@ FIXED = ("wall", "floor", "goal", "lava")
 """Objects without a state of their own, so that one instance serves everywhere."""
 X, Y, DIRECTION, CARRIED, ENDED = range(-5, 0)
 """Places of the last five numbers of a state."""
+LARGEST_SIDE, MOST_KINDS = 256, 255
+"""What eight bits can count."""
+OF_THE_STATE = ("agent_pos", "agent_dir", "carrying", "step_count", "grid")
+"""Attributes of an environment that are written for every step."""
 
 
 def is_minigrid(env: Any) -> bool:
@@ -59,6 +63,11 @@ class MiniGridWorld(World):
                 f"environment {name!r} follows an instruction whose progress is no part of the grid, so it cannot be "
                 "enumerated; use a MiniGrid environment outside of BabyAI"
             )
+        if max(env.width, env.height) > LARGEST_SIDE:
+            raise ValueError(
+                f"environment {name!r} has a grid of {env.width} x {env.height} cells, and at most {LARGEST_SIDE} a "
+                "side can be enumerated; give learn=True"
+            )
         self.name = name
         self._env = _private_copy(env)
         self._space = wrapped.observation_space if isinstance(wrapped.observation_space, spaces.Box) else None
@@ -69,6 +78,12 @@ class MiniGridWorld(World):
         own = {id(x) for x in _referred(self._env)}
         for thing in [*self._env.grid.grid, self._env.carrying]:
             self._learn(thing, own)
+        if len(self._kinds) > MOST_KINDS:
+            raise ValueError(
+                f"environment {name!r} has {len(self._kinds)} kinds of objects, and at most {MOST_KINDS} can be told "
+                "apart; give learn=True"
+            )
+        self._plain = _plain(self._env)
         count = int(env.action_space.n)
         self.actions = tuple(self._env.actions(i).name for i in range(count))
         self.start = self._read(ended=False)
@@ -77,9 +92,11 @@ class MiniGridWorld(World):
         walls = np.array([t == "wall" for t in types]).reshape(shape)
         marks = [(t, *divmod(i, self._width)) for i, t in enumerate(types) if t not in ("", "wall", "floor")]
         self.layout = Layout(shape, walls, tuple(marks))
-        self._free = np.array([t in ("", "floor") or self._open(i) for i, t in enumerate(types)])
+        free = np.array([t in ("", "floor") or self._open(i) for i, t in enumerate(types)])
+        self._free = free & self._around(np.array(types).reshape(shape)).ravel()
         for action in range(len(self.actions)):
             self._step(self.start, action)  # a random environment is refused now rather than half-way
+        self._looked = False
 
     def states(self) -> np.ndarray:
         """Every free cell in four directions, the rest as at the start."""
@@ -88,6 +105,37 @@ class MiniGridWorld(World):
         states[:, X], states[:, Y] = np.repeat(columns, 4), np.repeat(rows, 4)
         states[:, DIRECTION] = np.tile(np.arange(4), len(rows))
         return states
+
+    def _around(self, types: np.ndarray) -> np.ndarray:
+        """Cells on this side of the walls: some grids are empty beyond them, up to the edge, where no step is possible.
+        Doors are passed, but for those that lead there."""
+        for closed in (("wall",), ("wall", "door")):
+            passable = ~np.isin(types, closed)
+            met = np.zeros_like(passable)
+            met[self.start[Y], self.start[X]] = True
+            while True:
+                wider = met.copy()
+                for ahead, behind in ((np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:])):
+                    wider[ahead] |= met[behind]
+                    wider[:, ahead] |= met[:, behind]
+                wider &= passable
+                if (wider == met).all():
+                    break
+                met = wider
+            if not (met[[0, -1]].any() or met[:, [0, -1]].any()):
+                break
+        return met
+
+    def _refuse_memory(self, space: spaces.Box) -> None:
+        """What wrappers show must depend on the state alone, not on what they showed before."""
+        other, self._looked = self.start.copy(), True
+        other[DIRECTION] = (other[DIRECTION] + 1) % 4
+        first, _, again = self._shown(np.stack([self.start, other, self.start]), space)
+        if not np.array_equal(first, again, equal_nan=True):
+            raise ValueError(
+                f"environment {self.name!r} has a wrapper that shows the same state in different ways; give it without "
+                "that, or learn=True"
+            )
 
     def step(self, state: Any, action: Any, chance: Any) -> np.ndarray:
         state = np.asarray(state)
@@ -109,6 +157,8 @@ class MiniGridWorld(World):
     def _shown(self, states: np.ndarray, space: spaces.Box) -> np.ndarray:
         """The environment's own observations, through its wrappers."""
         check_observations(space, self.name)
+        if not self._looked:
+            self._refuse_memory(space)
         frames = np.zeros((len(states), *space.shape), space.dtype)
         for frame, state in zip(frames, states, strict=True):
             self._write(state)
@@ -148,14 +198,31 @@ class MiniGridWorld(World):
                 f"environment {self.name!r} draws random numbers while stepping, with odds that it does not reveal; "
                 "it can be learned on but not enumerated"
             ) from None
+        except (AssertionError, IndexError):
+            raise ValueError(
+                f"environment {self.name!r} cannot take a step where the agent looks out of the grid; put walls around "
+                "it, or give learn=True"
+            ) from None
+        plain = _plain(self._env)
+        if plain != self._plain:
+            changed = sorted(name for name in plain if plain[name] != self._plain.get(name))
+            raise ValueError(
+                f"environment {self.name!r} keeps state of its own beside the grid ({', '.join(changed)}), so it "
+                "cannot be enumerated; give learn=True"
+            )
         return self._read(bool(terminated))
 
     def _write(self, state: np.ndarray) -> None:
         """Put the private copy into this state."""
         env, n = self._env, self._cells
         env.grid.grid = [self._thing(k, d) for k, d in zip(state[:n].tolist(), state[n : 2 * n].tolist(), strict=True)]
+        for i, thing in enumerate(env.grid.grid):
+            if thing is not None and thing.type not in FIXED:
+                thing.cur_pos = (i % self._width, i // self._width)
         env.agent_pos, env.agent_dir = (int(state[X]), int(state[Y])), int(state[DIRECTION])
         env.carrying = self._thing(int(state[CARRIED]), 0)
+        if env.carrying is not None:
+            env.carrying.cur_pos = (-1, -1)
         env.step_count = 0
 
     def _thing(self, kind: int, door: int) -> Any:
@@ -191,11 +258,19 @@ class MiniGridWorld(World):
     def signature(self) -> tuple[Any, ...]:
         """Equal for two worlds whose states mean the same, wherever their agents start."""
         kinds = tuple((kind.look, kind.referred) for kind in self._kinds)
-        return self.start[:X].tobytes(), kinds, getattr(self._env, "mission", None)
+        return self.start[:X].tobytes(), kinds, tuple(sorted(self._plain.items()))
 
     def _read(self, ended: bool) -> np.ndarray:
         """The state that the private copy is in."""
-        return self._row(self._env, lambda thing: thing.kind, ended)
+        return self._row(self._env, self._kind, ended)
+
+    def _kind(self, thing: Any) -> int:
+        if (type(thing), thing.type, thing.color) != thing.look[:3]:
+            raise ValueError(
+                f"environment {self.name!r} has an object ({thing.type}) that changes while stepping, so its states "
+                "cannot be numbered; it can be learned on but not enumerated"
+            )
+        return thing.kind
 
     def _row(self, env: MiniGridEnv, kind_of: Callable[[Any], int], ended: bool) -> np.ndarray:
         things: list[Any] = [*env.grid.grid, env.carrying]
@@ -216,7 +291,7 @@ class MiniGridWorld(World):
             return 0
         inside = self._learn(thing.contains, own)
         thing.referred = id(thing) in own
-        thing.look = (thing.type, thing.color, inside)
+        thing.look = (type(thing), thing.type, thing.color, inside)
         alike = (i for i, k in enumerate(self._kinds) if k.look == thing.look and not (k.referred or thing.referred))
         number = next(alike, len(self._kinds))
         if number == len(self._kinds):
@@ -232,7 +307,7 @@ def _private_copy(env: MiniGridEnv) -> MiniGridEnv:
     """A copy that shares nothing with the user's environment, neither draws nor observes, and has no chance."""
     twin = copy.copy(env)
     windows = {"window": None, "clock": None, "render_mode": None}
-    memo: dict[int, Any] = {}
+    memo: dict[int, Any] = {id(env): twin}  # what refers to the environment refers to its copy
     twin.__dict__ = {k: copy.deepcopy(v, memo) for k, v in env.__dict__.items() if k not in windows}
     twin.__dict__.update(windows, _np_random=_NoChance(), gen_obs=dict)
     return twin
@@ -249,6 +324,8 @@ def _private_views(env: gymnasium.Env, twin: MiniGridEnv) -> list[Any]:
     for i, view in enumerate(views):
         views[i] = copy.copy(view)
         views[i].__dict__ = {k: copy.deepcopy(v) for k, v in vars(view).items() if k != "env"} | {"env": below}
+        if hasattr(views[i], "update_running_mean"):
+            views[i].update_running_mean = False
         below = views[i]
     return views
 
@@ -260,3 +337,13 @@ def _referred(env: MiniGridEnv) -> list[WorldObj]:
         if name not in ("grid", "carrying"):
             found += [x for x in (value if isinstance(value, list | tuple) else [value]) if isinstance(x, WorldObj)]
     return found
+
+
+def _plain(env: MiniGridEnv) -> dict[str, Any]:
+    """Numbers and texts that an environment keeps beside its grid: what it aims at, what it counts."""
+    simple = (bool, int, float, str, type(None))
+
+    def is_plain(value: Any) -> bool:
+        return isinstance(value, simple) or (isinstance(value, tuple) and all(isinstance(x, simple) for x in value))
+
+    return {name: value for name, value in vars(env).items() if name not in OF_THE_STATE and is_plain(value)}

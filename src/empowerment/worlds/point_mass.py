@@ -17,6 +17,10 @@ class PointState(NamedTuple):
     velocity: Any
 
 
+SMALLEST = 1e-6
+"""Noise whose square is still told from zero beside other numbers."""
+
+
 class PointMass(World):
     """v' = (1 - damping) v - stiffness x + a + noise, x' = x + v' + noise; position and velocity are seen.
 
@@ -75,6 +79,8 @@ class PointMass(World):
 def _check(noise: float, dimensions: int, power: float | None, damping: float, stiffness: float) -> None:
     if not 0 < noise < np.inf:
         raise ValueError(f"noise={noise!r} must be a positive number: without noise empowerment is infinite")
+    if not SMALLEST <= noise <= 1 / SMALLEST:
+        raise ValueError(f"noise={noise!r} must lie between {SMALLEST:g} and {1 / SMALLEST:g}")
     if dimensions not in (1, 2):
         raise ValueError(f"dimensions={dimensions!r} must be 1 or 2")
     if power is not None and not 0 < power < np.inf:

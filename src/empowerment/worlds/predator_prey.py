@@ -51,6 +51,7 @@ class PredatorPrey(World):
     continuous = Continuous(2)
     chances, noise = 0, 4
     on_host = True
+    breaks = True
     layout = Layout((SIDE, SIDE), np.zeros((SIDE, SIDE), bool))
 
     def __init__(

@@ -98,12 +98,18 @@ def name_of(env: Any) -> str:
 def _refuse_wrappers(env: gymnasium.Env) -> None:
     """Dynamics are read beneath the wrappers, so none may change them."""
     while isinstance(env, gymnasium.Wrapper):
-        if not isinstance(env, HARMLESS):
+        if not isinstance(env, HARMLESS) or _steps_otherwise(type(env)):
             raise ValueError(
                 f"wrapper {type(env).__name__} may change what actions do, which the table beneath it does not show; "
                 "give the environment without it, or learn on it as it is with learn=True"
             )
         env = env.env
+
+
+def _steps_otherwise(kind: type) -> bool:
+    """Whether a wrapper of somebody's own, which should only change observations or rewards, has a way to step."""
+    own = kind.__module__.split(".")[0] not in ("gymnasium", "minigrid", "empowerment")
+    return own and kind.step not in (gymnasium.ObservationWrapper.step, gymnasium.RewardWrapper.step)
 
 
 def _numbered(table: Any) -> bool:
@@ -122,6 +128,8 @@ def from_table(env: Any) -> TableWorld:
             "give the transitions to emp.from_transitions"
         )
     actions = len(env.P[0])
+    if not all(0 <= int(o[1]) < size for row in env.P.values() for listed in row.values() for o in listed):
+        raise ValueError(f"environment {name_of(env)!r} has a table P that leads to states it does not have; mend it")
     outcomes = [[_merged(env.P[s][a]) for a in range(actions)] for s in range(size)]
     terminal = np.zeros(size, bool)
     ends = [
@@ -138,6 +146,8 @@ def from_table(env: Any) -> TableWorld:
             for c, (next_state, probability) in enumerate(found.items()):
                 successors[s, a, c], odds[s, a, c] = next_state, probability
     starts = np.flatnonzero(getattr(env, "initial_state_distrib", np.ones(size)))
+    shown = _reachable(successors, odds, starts)
+    _refuse_undecided(env, terminal, shown)
     layout, places = _layout(env, size)
     return TableWorld(
         successors,
@@ -148,8 +158,19 @@ def from_table(env: Any) -> TableWorld:
         layout=layout,
         places=places,
         terminals=terminal,
-        shown=_reachable(successors, odds, starts),
+        shown=shown,
     )
+
+
+def _refuse_undecided(env: Any, terminal: np.ndarray, reachable: np.ndarray) -> None:
+    """Episodes end in states here, not on the way to them."""
+    going_on = [s for s in reachable if not terminal[s]]
+    entered = [int(o[1]) for s in going_on for listed in env.P[int(s)].values() for o in listed if o[0] and not o[3]]
+    if not going_on or terminal[entered].any():
+        raise ValueError(
+            f"environment {name_of(env)!r} has a table P in which one and the same state ends an episode or does not, "
+            "so that it cannot be enumerated; give learn=True"
+        )
 
 
 def _merged(outcomes: list[tuple[Any, ...]]) -> dict[int, float]:

@@ -133,6 +133,8 @@ class World(ABC):
     layout: Layout | None = None
     on_host: bool = False
     """Whether `step` and `observe` run in NumPy only and cannot be compiled."""
+    breaks: bool = False
+    """Whether an episode that ends is a simulation that failed, and what led there is to be forgotten."""
 
     @property
     def deterministic(self) -> bool:
