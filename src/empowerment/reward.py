@@ -27,6 +27,8 @@ MOST_WORLDS = 64
 """Grids whose exact values are remembered, where an environment draws another one at each reset."""
 APART = 1e-6
 """Nats by which exact values of one state may differ."""
+NOTHING_YET = 1e-6
+"""Nats: a smaller root mean square says nothing of how large values are."""
 MOST_PICTURES = 2**18
 """Pictures whose learned values are remembered."""
 
@@ -44,10 +46,6 @@ def mix(mode: str, reward: Any, before: Any, after: Any, scale: float, gamma: fl
     if mode == "shape":
         return reward + scale * (gamma * after - before)
     return reward
-
-
-NOTHING_YET = 1e-6
-"""Nats: a smaller root mean square says nothing of how large values are."""
 
 
 class RunningScale:

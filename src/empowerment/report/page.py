@@ -53,17 +53,10 @@ def fit(data: dict[str, Any], limit: int = LIMIT) -> dict[str, Any]:
         if panel.pop("plans", None) is not None:
             notes.append(f"{panel['name']}: its plans are left out, the page would be too large")
     while (pictures or episodes) and _size(data) > limit:
-        kind, parts, i = max(
-            (
-                (kind, parts, i)
-                for kind, parts in (("picture", pictures), ("episode", episodes))
-                for i in range(len(parts))
-            ),
-            key=lambda part: len(embedded(_plain(part[1][part[2]]))),
-        )
-        gone = parts.pop(i)
-        name = gone["name"] if kind == "picture" else gone["title"]
-        notes.append(f"{name}: this {kind} is left out, the page would be too large")
+        largest = max(pictures + episodes, key=lambda part: len(embedded(_plain(part))))
+        kind, name, parts = ("picture", "name", pictures) if largest in pictures else ("episode", "title", episodes)
+        parts.remove(largest)
+        notes.append(f"{largest[name]}: this {kind} is left out, the page would be too large")
     return data
 
 

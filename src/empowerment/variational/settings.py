@@ -284,3 +284,9 @@ def refuse_windows(world: World, config: Config, windows: int, tabulated: bool, 
             f"batch={config.batch} is no multiple of the {windows} windows that an agent plays in a row; give one, or "
             "other windows"
         )
+
+
+def refuse_revisits(config: Config, restart: float, told: Collection[str]) -> None:
+    """The same for going back to errors, once it is known how many start anew."""
+    if "revisit" in told and config.revisit and restart == 1:
+        raise ValueError(f"revisit={config.revisit!r} has no effect where all start anew; give restart= below 1 too")

@@ -49,6 +49,7 @@ from .settings import (
     configure,
     given,
     is_number,
+    refuse_revisits,
     refuse_windows,
     settled,
 )
@@ -151,10 +152,7 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
         config = settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
         learner = Learner(config, actions_of(world, config.components), mesh=where.mesh)
         refuse_windows(world, config, where.windows, getattr(where, "frames", None) is not None, told)
-        if "revisit" in told and config.revisit and getattr(where, "restart", 0) == 1:
-            raise ValueError(
-                f"revisit={config.revisit!r} has no effect where all start anew; give restart= below 1 too"
-            )
+        refuse_revisits(config, getattr(where, "restart", 0.0), told)
         _refuse_uneven(config.batch, where.windows, learner.mesh)
     else:
         from ..model_based.methods import prepare_with_model
@@ -333,10 +331,8 @@ def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry
     arrays, state, complaints = found
     for complaint in complaints:
         print(f"{complaint}; going on from the one before it", file=sys.stderr)
-    restored, missing = (
-        unflatten(carry, arrays, f"checkpoint of {str(directory.path)!r}"),
-        not directory.metrics.exists(),
-    )
+    restored = unflatten(carry, arrays, f"checkpoint of {str(directory.path)!r}")
+    missing = not directory.metrics.exists()
     directory.tidy(state["metrics"], state["updates"])
     if missing:
         print(f"{str(directory.metrics)!r} is missing; its curves begin anew", file=sys.stderr)

@@ -183,7 +183,8 @@ def live(env: gymnasium.Env | VectorEnv | Make, copies: int, processes: bool, na
         spec = vector.get_attr("spec")[0]
         return HostWorld(vector, name if spec is None else spec.id)
     except BaseException:
-        vector.close()
+        if processes:  # a single environment is the caller's own
+            vector.close()
         raise
 
 
