@@ -1,5 +1,4 @@
 import itertools
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -95,12 +94,42 @@ def test_convolutions_are_convolutions(rows, columns):
     assert np.allclose(convolve_twice(x, kernels, biases), theirs, atol=1e-3)
 
 
+def test_gradients_of_convolutions_are_those_of_the_library():
+    keys = jax.random.split(jax.random.key(0), 3)
+    x, kernels = jax.random.normal(keys[0], (3, 8, 10, 2)), (jax.random.normal(keys[1], (48, 5)),)
+    kernels = (*kernels, jax.random.normal(keys[2], (45, 7)))
+
+    def ours(x, kernels):
+        return (convolve_twice(x, kernels, (jnp.zeros(5), jnp.zeros(7))) ** 2).sum()
+
+    def theirs(x, kernels):
+        for kernel, size, stride in zip(kernels, (4, 3), (1, 2), strict=True):
+            square = kernel.reshape(size, size, len(x), -1)
+            x = jax.nn.relu(
+                jax.lax.conv_general_dilated(
+                    x, square, (stride, stride), "VALID", dimension_numbers=("CHWN", "HWIO", "CHWN")
+                )
+            )
+        return (x**2).sum()
+
+    for a, b in zip(
+        jax.tree.leaves(jax.grad(ours, (0, 1))(x, kernels)),
+        jax.tree.leaves(jax.grad(theirs, (0, 1))(x, kernels)),
+        strict=True,
+    ):
+        assert np.allclose(a, b, rtol=1e-3, atol=1e-3 * np.abs(b).max())
+
+
 @pytest.mark.parametrize("count", [1, 5, 6, 7])
 def test_blocks_change_neither_values_nor_gradients(count):
-    x = jax.random.normal(jax.random.key(0), (count, 3))
-    square = partial(in_blocks, lambda rows: rows**2, size=3)
-    assert np.allclose(square(x), x**2)
-    assert np.allclose(jax.grad(lambda x: square(x).sum())(x), 2 * x)
+    x, factor = jax.random.normal(jax.random.key(0), (count, 3)), jnp.array([1.0, 2.0, 3.0])
+
+    def scaled(factor, rows):
+        return in_blocks(lambda m, part: m * part**2, factor, x, 3, rows)
+
+    assert np.allclose(scaled(factor, None), factor * x**2)
+    assert np.allclose(jax.grad(lambda m: scaled(m, None).sum())(factor), (x**2).sum(0))
+    assert np.allclose(scaled(factor, jnp.array([count // 2]))[: count // 2], (factor * x**2)[: count // 2])
 
 
 @pytest.mark.parametrize("shape", [(7, 20, 20, 3), (7, 4, 14, 3), (7, 11, 9, 3), (7, 1, 1, 3), (7, 5)])

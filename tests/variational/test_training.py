@@ -14,7 +14,7 @@ from empowerment.exact import has_exact
 from empowerment.variational import training
 from empowerment.variational.checkpoint import RunDirectory, flatten
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.experience import Batch, beginnings, unusual
+from empowerment.variational.experience import Batch, Chances, beginnings, unusual
 from empowerment.variational.learner import Learner, LearnerMind
 from empowerment.variational.objective import decoder_loss
 from empowerment.variational.sequence import Categorical
@@ -359,8 +359,9 @@ def test_ends_of_a_large_world_are_seen_beside_their_starts():
     world = emp.make("box-movable", slip=0.2)
     run = training.prepare(world, training.checked(world, 2, {**SIZES, "ends": 3, "walk": False}))
     agents, batch = collected(run)
-    assert batch.frames.shape[0] == 64 * 4, "16 agents, four windows each"
-    frames, ends = np.asarray(batch.frames), np.asarray(batch.end).reshape(64, 3)
+    frames, ends = np.asarray(batch.frames.frames), np.asarray(batch.end).reshape(64, 3)
+    assert len(frames) == 64 * 4, "16 agents, four windows each"
+    assert int(batch.frames.count[0]) > max(int(batch.start.max()), int(ends.max())), "all are encoded"
     seen = np.asarray(world.observe(agents.visited))
     assert np.array_equal(frames[np.asarray(batch.start)], seen)
     assert np.array_equal(frames[ends[:-16, 0]], seen[16:]), "the next window starts at the first end"
@@ -377,6 +378,32 @@ def test_what_several_ends_say_is_averaged():
     assert np.allclose(log_q, np.mean([one[0] for one in each], axis=0), atol=1e-5)
     assert np.ptp([one[0] for one in each], axis=0).max() > 1e-3
     assert all(np.allclose(log_h, one[1]) and np.allclose(psi, one[2]) for one in each)
+
+
+def test_the_decoder_is_fitted_to_the_first_of_several_ends():
+    run = slippery_run()
+    _, batch = collected(run)
+    model = trained(run, 5)
+    first = batch._replace(end=batch.end[::4])
+    all_ends, one_end = (jax.grad(lambda m, b=b: decoder_loss(m.terms(b)[0]))(model).decoder for b in (batch, first))
+    for a, b in zip(jax.tree.leaves(all_ends), jax.tree.leaves(one_end), strict=True):
+        assert np.allclose(a, b, atol=1e-6)
+
+
+def test_chance_is_spread_over_the_ends_of_a_sequence_and_each_is_a_fair_draw():
+    odds = jnp.tile(jnp.array([0.7, 0.0, 0.2, 0.1]), (8 * 4000, 1))
+    chances, drawn = Chances.spread(8 * 4000, 8, key=jax.random.key(0)), []
+    for k in range(12):  # longer than the first numbers' precision lasts
+        chance, chances = chances.draw(odds, key=jax.random.key(k + 1))
+        drawn.append(np.asarray(chance))
+    drawn = np.array(drawn)
+    shares = np.array([(drawn == i).mean(1) for i in range(4)])
+    assert np.allclose(shares, np.array([[0.7], [0.0], [0.2], [0.1]]), atol=0.015), "at every step"
+    pairs = np.corrcoef(drawn == 0)
+    assert np.abs(pairs - np.eye(12)).max() < 0.03, "steps are independent of each other"
+    assert len(np.unique(drawn[:, ::8].T, axis=0)) > 2000, "and no two rows of different sequences go together"
+    never = (drawn[:3] == 0).all(0).reshape(-1, 8).mean(1)
+    assert never.std() < 0.6 * np.sqrt(0.7**3 * (1 - 0.7**3) / 8), "courses of events vary less than independent ones"
 
 
 def test_bayes_rule_adds_the_sources_logits_once_sequences_come_from_it():

@@ -13,12 +13,18 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error, source_loss
-from .representation import Representation, rectified, weights
+from .representation import Representation, of_rows, rectified, weights
 from .sequence import Actions, Context, Gaussian, Sequence
 from .settings import Config
 
 PRICE_RATE = 0.02
 """First step of the price of power, as a share of its first value, for each 100 % of power beyond what is allowed."""
+
+
+MUON, MUON_STEPS = (3.4445, -4.775, 2.0315), 5
+"""Coefficients of X, XXᵀX and (XXᵀ)²X in a step towards an orthogonal matrix, and how many steps Muon makes."""
+LONG = 2
+"""How many times as many rows as columns make a matrix long."""
 
 
 class Psi(eqx.Module):
@@ -74,22 +80,33 @@ class Model(eqx.Module):
         return 0.0 if self.price is None or power is None else self.price * self.source.horizon * power
 
     def terms(self, batch: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"], Float[Array, "n"]]:
-        """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window; the first is a mean over its ends."""
-        features, ends = self.representation(batch.frames), len(batch.end) // len(batch.start)
-        start, actions = (jnp.repeat(x, ends, axis=0) for x in (batch.start, batch.actions))
+        """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window.
+
+        Where a sequence has several ends, the first is their mean, so that the source is fitted to little noise, while
+        its gradient is that of the first end only: to fit the decoder to one takes a third of the time.
+        """
+        features, ends = self.representation(batch.frames), batch.end.reshape(len(batch.start), -1)
         given = self.source.steps(self.source.context(features, batch.start), batch.actions)
-        read = self.decoder.steps(self.decoder.context(features, start, batch.end), actions)
-        both = zip(read, given, strict=True)
-        log_q = self.decoder.score([self._posterior(x, jnp.repeat(y, ends, axis=0)) for x, y in both], actions)
-        log_h = self.source.score(given, batch.actions)
-        return log_q.reshape(-1, ends).mean(1), log_h, self.psi(features)[batch.start]
+        log_q = self._log_q(features, given, batch.start, ends[:, 0], batch.actions)
+        if ends.shape[1] > 1:
+            fixed, seen, prior = jax.lax.stop_gradient((self, features, given))
+            again = [jnp.repeat(x, ends.shape[1] - 1, axis=0) for x in (*prior, batch.start, batch.actions)]
+            others = fixed._log_q(seen, again[:-2], again[-2], ends[:, 1:].reshape(-1), again[-1])
+            mean = jnp.column_stack([log_q, others.reshape(len(log_q), -1)]).mean(1)
+            log_q = log_q + jax.lax.stop_gradient(mean - log_q)
+        return log_q, self.source.score(given, batch.actions), of_rows(self.psi, features, batch.start)
+
+    def _log_q(self, features: Any, given: Any, start: Any, end: Any, actions: Any) -> Float[Array, "n"]:
+        """ln q(a|s, s'), where the source's outputs for each step are `given`."""
+        read = self.decoder.steps(self.decoder.context(features, start, end), actions)
+        return self.decoder.score([self._posterior(*both) for both in zip(read, given, strict=True)], actions)
 
     def read(
         self, features: Float[Array, "frames features"], start: Int[Array, "n"], end: Int[Array, "n"]
     ) -> Shaped[Array, "n steps ..."]:
         """The decoder as a planner: the likeliest action at each step from one frame to another."""
         context, here = self.decoder.context(features, start, end), self.source.context(features, start)
-        before, given, chosen = jnp.zeros_like(context.first), jnp.zeros_like(here.first), []
+        before, given, chosen = None, None, []
         for k in range(self.decoder.horizon):
             outputs = self._posterior(self.decoder.outputs(context, before, k), self.source.outputs(here, given, k))
             chosen.append(self.decoder.actions.mode(outputs))
@@ -201,21 +218,17 @@ class Learner(NamedTuple):
         return gradient, Info(*means, errors=info.errors), actions
 
     def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
-        """Sequences to act with: from the source, but for a share of uniform ones that falls to zero."""
+        """Sequences to act with: from the source, but for a share of uniform ones that falls to zero.
+
+        The source looks at every row along the actions that are taken, just as it does where it is fitted to them: a
+        compiled update works that out once.
+        """
         keys = jax.random.split(key, 3)
         uniform = self.actions.uniform((len(rows), self.config.horizon), keys[0])
-        share = self.uniform_share(state.updates)
-        mixed = jax.random.uniform(keys[1], (len(rows), *(1 for _ in uniform.shape[1:]))) < share
-        return jax.lax.cond(
-            share >= 1,
-            lambda: uniform,
-            lambda: jnp.where(mixed, uniform, self._draw(state.model, frames, rows, key=keys[2])),
-        )
-
-    def _draw(self, model: Any, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
-        """One sequence from the source for each row; draws belong to all devices together."""
+        mixed = jax.random.uniform(keys[1], (len(rows),)) < self.uniform_share(state.updates)
+        # Draws belong to all devices together.
         view = on_each(self.mesh, lambda m, *x: m.view(*x), (SHARED, SPREAD, SPREAD))
-        return model.source.sample(view(model, frames, rows), key=key)
+        return state.model.source.sample(view(state.model, frames, rows), uniform, mixed, key=keys[2])
 
     def _priced(self, model: Any, actions: Any, updates: Int[Array, ""]) -> Any:
         """Dual ascent: power that was used beyond what is allowed makes it dearer, in steps that fall to zero."""
@@ -252,8 +265,8 @@ class Learner(NamedTuple):
         if config.optimiser == "adam":
             return optax.adam(rate)
         matrices = optax.chain(
-            optax.contrib.scale_by_muon(weight_dimension_numbers=_axes),
-            optax.stateless(lambda change, _: jax.tree.map(_widen, change)),
+            optax.contrib.scale_by_muon(ns_steps=0, weight_dimension_numbers=_axes),
+            optax.stateless(lambda change, _: jax.tree.map(lambda x: _widen(orthogonal(x)), change)),
             optax.scale_by_learning_rate(self._schedule(config.muon_rate)),
         )
         return optax.multi_transform({"matrix": matrices, "other": optax.adam(rate)}, _kinds)
@@ -269,12 +282,11 @@ class LearnerMind(NamedTuple):
     def __call__(self, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Array:
         return self.learner.choose(self.state, frames, rows, key=key)
 
-    def value(self, frames: Any) -> Float[Array, "n"]:
-        mesh = self.learner.mesh
-        look = on_each(mesh, lambda model, x: model.psi(model.representation(x)), (SHARED, SPREAD))
-        room = 0 if mesh is None else -len(frames) % mesh.size  # every device has as many
-        padded = jnp.pad(frames, [(0, room)] + [(0, 0)] * (frames.ndim - 1))
-        return look(self.state.model, padded)[: len(frames)]
+    def value(self, frames: Any, rows: Any) -> Float[Array, "n"]:
+        def look(model: Model, frames: Any, rows: Any) -> Float[Array, "n"]:
+            return of_rows(model.psi, model.representation(frames), rows)
+
+        return on_each(self.learner.mesh, look, (SHARED, SPREAD, SPREAD))(self.state.model, frames, rows)
 
     def done(self) -> Float[Array, ""]:
         return self.state.updates / self.learner.config.updates
@@ -297,6 +309,28 @@ def _kinds(model: Model) -> Any:
 
 def _axes(change: Any) -> Any:
     return jax.tree.map(lambda _: optax.contrib.MuonDimensionNumbers(reduction_axis=0, output_axis=1), change)
+
+
+def orthogonal(x: Float[Array, "inputs outputs"]) -> Float[Array, "inputs outputs"]:
+    """Nearly orthogonal: every singular value of a matrix whose norm is at most 1 is brought close to 1, by Muon's five
+    steps of Newton and Schulz.
+
+    Long matrices are multiplied only twice: in between the same is done to XᵀX, which is small.
+    """
+    if x.shape[0] < x.shape[1]:
+        return orthogonal(x.T).T
+    linear, cubic, quintic = MUON
+    if x.shape[0] < LONG * x.shape[1]:
+        for _ in range(MUON_STEPS):
+            square = x.T @ x
+            x = linear * x + x @ (cubic * square + quintic * square @ square)
+        return x
+    square = x.T @ x
+    one = factor = jnp.eye(len(square))
+    for _ in range(MUON_STEPS):
+        step = linear * one + cubic * square + quintic * square @ square
+        factor, square = factor @ step, step @ square @ step
+    return x @ factor
 
 
 def _widen(change: Float[Array, "inputs outputs"]) -> Float[Array, "inputs outputs"]:

@@ -1,7 +1,9 @@
 """Auto-regressive distributions over action sequences: the source h(a|s) and the decoder q(a|s, s') (eq. arDistr)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -9,10 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from ..worlds.world import Continuous, World
-from .representation import rectified, weights
+from .representation import in_order, of_rows, rectified, weights
 
 Prefix = Literal["whole", "previous"]
 
@@ -185,10 +187,12 @@ def vectors(kind: Continuous, components: int | None) -> Gaussian:
 class Context(NamedTuple):
     """The frames' part of a sequence model, for n windows."""
 
-    first: Float[Array, "n hidden"]
+    first: Float[Array, "_ hidden"]
     """Added in the first layer."""
     gate: Float[Array, "n hidden"] | None
-    """Multiplied with the second."""
+    """Multiplied with the last."""
+    rows: Int[Array, "n"] | None = None
+    """Which row of `first` is each window's, where windows share them; else each has its own."""
 
 
 class Sequence(eqx.Module):
@@ -248,27 +252,36 @@ class Sequence(eqx.Module):
 
     def context(self, features: Float[Array, "frames features"], *rows: Int[Array, "n"]) -> Context:
         """What the frames contribute: rows[0] is the start and rows[1], for a decoder, the end."""
-        parts = [(features @ matrix)[index] for matrix, index in zip(self.inputs, rows, strict=True)]
-        gate = None if self.gate is None else 1 + (features @ self.gate)[rows[-1]]
-        return Context(sum(parts[1:], parts[0]), gate)
+        if self.gate is None and len(features) < len(rows[0]):
+            return Context(features @ self.inputs[0], None, rows[0])
+        parts: list[Any] = [of_rows(partial(_times, m), features, i) for m, i in zip(self.inputs, rows, strict=True)]
+        gate = None if self.gate is None else 1 + of_rows(partial(_times, self.gate), features, rows[-1])
+        return Context(jnp.add(*parts) if len(parts) > 1 else parts[0], gate)
 
-    def outputs(self, context: Context, prefix: Float[Array, "n hidden"], k: int) -> Float[Array, "n outputs"]:
-        """Parameters of step k's distribution."""
-        x = jax.nn.relu(context.first + prefix + self.first_bias[k][None])
+    def outputs(self, context: Context, prefix: Float[Array, "n hidden"] | None, k: int) -> Float[Array, "n outputs"]:
+        """Parameters of step k's distribution; before the first there is no prefix, and windows that begin alike share
+        what is worked out."""
+        first, gate, rows = context
+        if rows is None:
+            return self._outputs(first if prefix is None else first + prefix, gate, k)
+        return self._outputs(first, gate, k)[rows] if prefix is None else self._outputs(first[rows] + prefix, gate, k)
+
+    def _outputs(self, x: Float[Array, "n hidden"], gate: Any, k: int) -> Float[Array, "n outputs"]:
+        x = jax.nn.relu(x + self.first_bias[k][None])
         x = rectified(x @ self.second + self.second_bias[k][None], self.standard)
         for matrix in self.deeper:
             x = x + rectified(x @ matrix, self.standard)
-        x = x if context.gate is None else x * context.gate
-        return x @ self.last[k] + self.last_bias[k][None]
+        x = x if gate is None else x * gate
+        return x @ in_order(self.last[k]) + self.last_bias[k][None]
 
-    def extend(self, prefix: Float[Array, "n hidden"], action: Array, k: int) -> Float[Array, "n hidden"]:
+    def extend(self, prefix: Float[Array, "n hidden"] | None, action: Array, k: int) -> Float[Array, "n hidden"]:
         """The prefix after action k: the whole of it, or this action only (the paper's equation read literally)."""
         new = self.actions.embed(action) @ self.embedding[k]
-        return prefix + new if self.prefix == "whole" else new
+        return new if prefix is None or self.prefix == "previous" else prefix + new
 
     def steps(self, context: Context, actions: Array) -> list[Float[Array, "n outputs"]]:
         """Parameters of every step's distribution, given the actions before it."""
-        prefix, outputs = jnp.zeros_like(context.first), []
+        prefix, outputs = None, []
         for k in range(self.horizon):
             outputs.append(self.outputs(context, prefix, k))
             prefix = self.extend(prefix, actions[:, k], k)
@@ -282,19 +295,31 @@ class Sequence(eqx.Module):
         """ln p(a_1..a_K | context), eq. arDistr."""
         return self.score(self.steps(context, actions), actions)
 
-    def sample(self, context: Context, *, key: Key[Array, ""]) -> Array:
-        """One sequence for each context."""
-        return self._draw(
-            context, lambda outputs, k: self.actions.sample(outputs, k), jax.random.split(key, self.horizon)
-        )
+    def sample(
+        self, context: Context, told: Array | None = None, rows: Bool[Array, "n"] | None = None, *, key: Key[Array, ""]
+    ) -> Array:
+        """One sequence for each context; in these rows, if any, what they are told instead of what is drawn."""
+        keys = jax.random.split(key, self.horizon)
+
+        def choose(outputs: Float[Array, "n outputs"], k: int) -> Array:
+            drawn = self.actions.sample(outputs, keys[k])
+            if told is None or rows is None:
+                return drawn
+            return jnp.where(rows.reshape(-1, *(1 for _ in drawn.shape[1:])), told[:, k], drawn)
+
+        return self._draw(context, choose)
 
     def mode(self, context: Context) -> Array:
         """A likely sequence for each context: the likeliest action at each step."""
-        return self._draw(context, lambda outputs, _: self.actions.mode(outputs), [None] * self.horizon)
+        return self._draw(context, lambda outputs, _: self.actions.mode(outputs))
 
-    def _draw(self, context: Context, choose: Any, keys: Any) -> Array:
-        prefix, actions = jnp.zeros_like(context.first), []
+    def _draw(self, context: Context, choose: Callable[[Any, int], Array]) -> Array:
+        prefix, actions = None, []
         for k in range(self.horizon):
-            actions.append(choose(self.outputs(context, prefix, k), keys[k]))
+            actions.append(choose(self.outputs(context, prefix, k), k))
             prefix = self.extend(prefix, actions[-1], k)
         return jnp.stack(actions, axis=1)
+
+
+def _times(matrix: Float[Array, "features hidden"], features: Float[Array, "n features"]) -> Float[Array, "n hidden"]:
+    return features @ matrix

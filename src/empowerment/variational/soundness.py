@@ -53,7 +53,8 @@ def _cause_before(run: Any, chunk: Callable[[Any, int], Any], before: Any, first
     _, now = jax.random.split(carry.key)
     _, batch = run.experience.collect(carry.agents, LearnerMind(run.learner, carry.learner), key=now)
     frames = getattr(batch, "frames", None)  # gradients through a model begin with states
-    return None if frames is None or np.isfinite(np.asarray(frames)).all() else "an observation was NaN or infinity"
+    sound = all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(frames))
+    return None if sound else "an observation was NaN or infinity"
 
 
 def _cause(info: Info, first: int, weights: str | None) -> str:
