@@ -37,7 +37,7 @@ LARGEST_HOST_TABLE = 2**15
 STAYING, SPREADING, LEAVING = (0.1, 0.6), (0.5, 0.2), (1.0, 0.0)
 """How often agents start anew and go back to errors. In a world that is large, or changes for good, going back would
 narrow down what is seen."""
-SEVERAL = 4
+SEVERAL = 8
 """How often a sequence is played where chance decides: what is still to be learned late is smaller than the noise."""
 IN_A_ROW = 4
 """Windows that an agent plays in a row where it does not start anew before every update."""
@@ -65,6 +65,8 @@ class Batch(NamedTuple):
     actions: Shaped[Array, "n steps ..."]
     value: Float[Array, "n"] | None = None
     """Empowerment of the starts in nats, where a model told it."""
+    log_q: Float[Array, "n"] | None = None
+    """ln q of each sequence by a steadier decoder, its mean over the ends, where the source is fitted to that."""
 
 
 Chooser = Callable[..., Any]

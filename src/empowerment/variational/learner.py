@@ -65,7 +65,7 @@ class Model(eqx.Module):
         standard = bool(config.standardise)
         self.representation = Representation(sample, config.features, standard, key=keys[0])
         self.decoder = Sequence(*sizes, 2, config.prefix, standard, config.layers, key=keys[1])
-        self.source = Sequence(*sizes, 1, config.prefix, standard, key=keys[2])
+        self.source = Sequence(*sizes, 1, config.prefix, standard, config.layers, key=keys[2])
         self.psi = Psi(config.features, config.hidden, standard, key=keys[3])
         self.price = None if actions.power is None else jnp.asarray(0.5 / (config.beta * actions.scale**2))
         self.prior = jnp.zeros(()) if config.bayes else None
@@ -83,23 +83,33 @@ class Model(eqx.Module):
         """ln q(a|s, s'), ln h(a|s) and ψ(s) of each window.
 
         Where a sequence has several ends, the first is their mean, so that the source is fitted to little noise, while
-        its gradient is that of the first end only: to fit the decoder to one takes a third of the time.
+        its gradient is that of the first end only: to fit the decoder to one takes a third of the time. Where a
+        steadier decoder has read them already, only the first is read.
         """
         features, ends = self.representation(batch.frames), batch.end.reshape(len(batch.start), -1)
         given = self.source.steps(self.source.context(features, batch.start), batch.actions)
-        log_q = self._log_q(features, given, batch.start, ends[:, 0], batch.actions)
-        if ends.shape[1] > 1:
+        log_q = self._log_q(features, given, batch.start, ends[:, :1], batch.actions)
+        if ends.shape[1] > 1 and batch.log_q is None:
             fixed, seen, prior = jax.lax.stop_gradient((self, features, given))
-            again = [jnp.repeat(x, ends.shape[1] - 1, axis=0) for x in (*prior, batch.start, batch.actions)]
-            others = fixed._log_q(seen, again[:-2], again[-2], ends[:, 1:].reshape(-1), again[-1])
-            mean = jnp.column_stack([log_q, others.reshape(len(log_q), -1)]).mean(1)
+            others = fixed._log_q(seen, prior, batch.start, ends[:, 1:], batch.actions)
+            mean = (log_q + (ends.shape[1] - 1) * others) / ends.shape[1]
             log_q = log_q + jax.lax.stop_gradient(mean - log_q)
         return log_q, self.source.score(given, batch.actions), of_rows(self.psi, features, batch.start)
 
-    def _log_q(self, features: Any, given: Any, start: Any, end: Any, actions: Any) -> Float[Array, "n"]:
-        """ln q(a|s, s'), where the source's outputs for each step are `given`."""
-        read = self.decoder.steps(self.decoder.context(features, start, end), actions)
-        return self.decoder.score([self._posterior(*both) for both in zip(read, given, strict=True)], actions)
+    def told(self, batch: Batch, steady: "Model") -> Batch:
+        """The same windows, and what a steadier decoder reads of all their ends, with the present source as prior."""
+        given = self.source.steps(self.source.context(self.representation(batch.frames), batch.start), batch.actions)
+        ends, seen = batch.end.reshape(len(batch.start), -1), steady.representation(batch.frames)
+        return batch._replace(log_q=steady._log_q(seen, given, batch.start, ends, batch.actions))
+
+    def _log_q(
+        self, features: Any, given: Any, start: Int[Array, "n"], ends: Int[Array, "n ends"], actions: Any
+    ) -> Float[Array, "n"]:
+        """ln q(a|s, s'), its mean over the ends, where the source's outputs for each step are `given`."""
+        again = [jnp.repeat(x, ends.shape[1], axis=0) for x in (start, actions, *given)]
+        read = self.decoder.steps(self.decoder.context(features, again[0], ends.reshape(-1)), again[1])
+        both = zip(read, again[2:], strict=True)
+        return self.decoder.score([self._posterior(*x) for x in both], again[1]).reshape(ends.shape).mean(1)
 
     def read(
         self, features: Float[Array, "frames features"], start: Int[Array, "n"], end: Int[Array, "n"]
@@ -169,7 +179,8 @@ Objective = Callable[..., Any]
 def model_free(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[Info, Any]]:
     """The decoder's likelihood and the source's squared error; λ gets both gradients (algorithm 1)."""
     log_q, log_h, psi = model.terms(batch)
-    errors = source_error(log_q - cost(model, batch.actions), log_h, psi, config.beta)
+    known = log_q if batch.log_q is None else batch.log_q
+    errors = source_error(known - cost(model, batch.actions), log_h, psi, config.beta)
     info = describe(model, log_q, log_h, psi, errors, config)
     return info.decoder_loss + info.source_loss, (info, batch.actions)
 
@@ -197,8 +208,8 @@ class Learner(NamedTuple):
     def update(self, state: State, batch: Any) -> tuple[State, Info]:
         """One step on the objective."""
         config = self.config
-        gradient_of = on_each(self.mesh, self._gradient, (SHARED, SPREAD), (SHARED, INFO, SPREAD))
-        gradient, info, actions = gradient_of(state.model, batch)
+        gradient_of = on_each(self.mesh, self._gradient, (SHARED, SHARED, SPREAD), (SHARED, INFO, SPREAD))
+        gradient, info, actions = gradient_of(state.model, state.average, batch)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
         # At first the mean of all updates so far, so that the first weights are forgotten.
@@ -210,8 +221,14 @@ class Learner(NamedTuple):
         new = State(model, average, optimiser, state.updates + 1)  # pyright: ignore[reportArgumentType]
         return new, info._replace(gradient=jnp.sqrt(sum(jnp.vdot(x, x) for x in jax.tree.leaves(gradient))))
 
-    def _gradient(self, model: Any, batch: Any) -> tuple[Any, Info, Any]:
-        """Gradient and losses over the windows of all devices; errors and actions of this one's windows."""
+    def _gradient(self, model: Any, average: Any, batch: Any) -> tuple[Any, Info, Any]:
+        """Gradient and losses over the windows of all devices; errors and actions of this one's windows.
+
+        Where the decoder need not follow the source (`bayes`), its average over the last updates is nearer to the truth
+        than it is itself, and the source is fitted to that.
+        """
+        if self.config.bayes and self.config.average:
+            batch = model.told(batch, average)
         gradient_of = jax.value_and_grad(self.objective, has_aux=True)
         (_, (info, actions)), gradient = gradient_of(model, batch, self.config)
         gradient, means = mean_over_devices(self.mesh, (gradient, info[:-1]))

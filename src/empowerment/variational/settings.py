@@ -42,6 +42,16 @@ EARLIER: tuple[dict[str, Any], ...] = (
 """What runs did that do not say it: they were begun before there was a choice. What came together stands together."""
 COMPONENTS = 8
 """Normal distributions that a bounded number is drawn from one of."""
+NOISY: dict[str, Any] = {
+    "updates": 4000,
+    "warm_up": 0.25,
+    "layers": 4,
+    "standardise": True,
+    "average": 0.98,
+    "learning_rate": 0.012,
+    "muon_rate": 0.05,
+}
+"""What is usual where chance decides."""
 Optimiser = Literal["muon", "adam", "adagrad"]
 Method = Literal["variational", "importance", "reparameterised"]
 ModelKind = Literal["own", "learned"]
@@ -67,7 +77,7 @@ class Config:
     """Windows an update."""
     ends: int | None = None
     """How often each sequence is played from where it starts, so that chance averages out in what the source is fitted
-    to; by default 4 where chance decides and the world can be tabulated, else 1."""
+    to; by default 8 where chance decides and the world can be tabulated, else 1."""
     bayes: bool = False
     """Whether the decoder's logits are added to those of the source, as Bayes' rule does, so that it need not follow
     the source (true in worlds with slip)."""
@@ -89,7 +99,7 @@ class Config:
     hidden: int = 128
     """Width of the layers of decoder, source and psi."""
     layers: int = 2
-    """Rectified layers of the decoder, two or more; source and psi have the paper's two."""
+    """Rectified layers of decoder and source, two or more, four in worlds with slip; psi has the paper's two."""
     prefix: Prefix = "whole"
     """What a step sees of the sequence before it: the whole prefix, or the previous action (as printed)."""
     optimiser: Optimiser = "muon"
@@ -144,11 +154,14 @@ def usual(world: World, method: Any = "variational") -> dict[str, Any]:
     """Settings that suit the kind of world better than the general ones.
 
     Where chance decides, the best source is sparse: uniform sequences after the warm-up would hold it back, and a
-    decoder that had to learn its odds anew would lag behind it.
+    decoder that had to learn its odds anew would lag behind it. What is still to be learned late is smaller than what
+    a decoder is wrong by, so that it is given more layers, larger steps, and an average to be read from.
     """
     if world.chances <= 1:
         return {}
-    return {"uniform": 0.0, "bayes": method == "variational" and world.continuous is None}
+    if method != "variational" or world.continuous is not None:
+        return {"uniform": 0.0}
+    return {"uniform": 0.0, "bayes": True} | NOISY
 
 
 def settled(config: Config, many_pictures: bool) -> Config:
