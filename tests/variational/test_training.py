@@ -393,10 +393,10 @@ def test_the_decoder_is_fitted_to_the_first_of_several_ends():
 def test_the_source_is_fitted_to_what_the_steadier_decoder_reads():
     run = slippery_run()
     _, batch = collected(run)
-    early, model = trained(run, 3), trained(run, 15)
+    early, model = trained(run, 10), trained(run, 15)
     assert np.allclose(model.told(batch, model).log_q, model.terms(batch)[0], atol=1e-5), "the mean over the ends"
     told = model.told(batch, early)
-    assert not np.allclose(told.log_q, model.terms(batch)[0], atol=1e-2)
+    assert not np.allclose(told.log_q, model.terms(batch)[0], atol=1e-3)
     log_q, log_h, psi = model.terms(told)
     info = model_free(model, told, run.learner.config)[1][0]
     assert np.allclose(info.errors, np.abs(told.log_q - log_h - psi), atol=1e-5)
@@ -547,7 +547,8 @@ def test_some_agents_walk_to_where_it_is_better(monkeypatch):
         def __call__(self, frames, rows, *, key):
             return jnp.zeros((len(rows), 1), int)
 
-        def value(self, frames):
+        def value(self, seen, rows):
+            frames = seen.frames[rows]
             return -(frames.sum(-1).reshape(len(frames), -1).argmax(-1) // frames.shape[2])
 
         def done(self):
