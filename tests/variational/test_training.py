@@ -12,9 +12,10 @@ import empowerment as emp
 from empowerment.behaviour import learned_value
 from empowerment.exact import has_exact
 from empowerment.variational import training
+from empowerment.variational.acting import Chances
 from empowerment.variational.checkpoint import RunDirectory, flatten
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.experience import Batch, Chances, beginnings, unusual
+from empowerment.variational.experience import Batch, beginnings, unusual
 from empowerment.variational.learner import Learner, LearnerMind, model_free
 from empowerment.variational.objective import decoder_loss
 from empowerment.variational.sequence import Categorical

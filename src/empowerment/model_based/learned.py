@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from ..variational.experience import draw_chance
+from ..variational.acting import draw_chance
 from ..variational.representation import weights
 from ..variational.sequence import actions_of
 from ..worlds.world import World, leaves, take

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from ..variational.experience import Batch, Mind, act
+from ..variational.acting import act
+from ..variational.experience import Batch, Mind
 from ..variational.learner import Info, Model, cost, describe
 from ..variational.objective import bound, psi_error
 from ..variational.settings import Config

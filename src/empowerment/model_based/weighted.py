@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from ..channel import rows_of
-from ..variational.experience import Batch, Chooser, act
+from ..variational.acting import act
+from ..variational.experience import Batch, Chooser
 from ..variational.learner import Info, Model, describe
 from ..variational.objective import psi_error
 from ..variational.settings import Config
