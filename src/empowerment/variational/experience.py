@@ -38,7 +38,7 @@ LARGEST_HOST_TABLE = 2**15
 STAYING, SPREADING, LEAVING = (0.1, 0.6), (0.5, 0.2), (1.0, 0.0)
 """How often agents start anew and go back to errors. In a world that is large, or changes for good, going back would
 narrow down what is seen."""
-SEVERAL = 8
+SEVERAL = 16
 """How often a sequence is played where chance decides: what is still to be learned late is smaller than the noise."""
 IN_A_ROW = 4
 """Windows that an agent plays in a row where it does not start anew before every update."""

@@ -1,6 +1,7 @@
 """One step of learning, as an `init` / `update` pair of pure functions (algorithm 1)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,7 +14,8 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
 from .objective import bound, decoder_loss, source_error, source_loss
-from .representation import Representation, of_rows, rectified, weights
+from .pictures import distinct
+from .representation import Representation, in_blocks, of_rows, rectified, weights
 from .sequence import Actions, Context, Gaussian, Sequence
 from .settings import Config
 
@@ -23,6 +25,10 @@ PRICE_RATE = 0.02
 
 MUON, MUON_STEPS = (3.4445, -4.775, 2.0315), 5
 """Coefficients of X, XXᵀX and (XXᵀ)²X in a step towards an orthogonal matrix, and how many steps Muon makes."""
+READ = 2048
+"""Ends that are read at once, where each distinct one is read once."""
+SLOW, FAST = 0.25, 2.0
+"""With `bayes`: the source's steps as a share of what they would be, when the warm-up ends and at the end."""
 LONG = 2
 """How many times as many rows as columns make a matrix long."""
 
@@ -57,7 +63,7 @@ class Model(eqx.Module):
     price: Float[Array, ""] | None
     """Nats for one unit of |a|²: the multiplier of the constraint on a sequence's power."""
     prior: Float[Array, ""] | None
-    """With `bayes`: the share of sequences that come from the source, whose logits the decoder's are added to."""
+    """With `bayes`: the share of actions that come from the source, whose probabilities the decoder's are added to."""
 
     def __init__(self, config: Config, actions: Actions, sample: Any, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 4)
@@ -97,10 +103,17 @@ class Model(eqx.Module):
         return log_q, self.source.score(given, batch.actions), of_rows(self.psi, features, batch.start)
 
     def told(self, batch: Batch, steady: "Model") -> Batch:
-        """The same windows, and what a steadier decoder reads of all their ends, with the present source as prior."""
+        """The same windows, and what a steadier decoder reads of all their ends, with the present source as prior.
+
+        Most ends of a sequence are the same place: each is read once, however often it was played.
+        """
         given = self.source.steps(self.source.context(self.representation(batch.frames), batch.start), batch.actions)
-        ends, seen = batch.end.reshape(len(batch.start), -1), steady.representation(batch.frames)
-        return batch._replace(log_q=steady._log_q(seen, given, batch.start, ends, batch.actions))
+        ends = len(batch.end) // len(batch.start)
+        window = jnp.repeat(jnp.arange(len(batch.start)), ends)
+        order, count, rows = distinct((batch.start[window], batch.actions[window], batch.end))
+        known = steady, steady.representation(batch.frames), given, batch
+        read = in_blocks(partial(_read, ends), known, order, min(READ, len(order)), count)
+        return batch._replace(log_q=read[rows].reshape(-1, ends).mean(1))
 
     def _log_q(
         self, features: Any, given: Any, start: Int[Array, "n"], ends: Int[Array, "n ends"], actions: Any
@@ -125,11 +138,12 @@ class Model(eqx.Module):
         return jnp.stack(chosen, axis=1)
 
     def _posterior(self, likely: Float[Array, "n outputs"], given: Float[Array, "n outputs"]) -> Array:
-        """Bayes' rule for one step: the source's logits, held fixed, plus how likely each action makes the end."""
+        """Bayes' rule for one step: how likely the agent was to take each action, held fixed, and how likely each makes
+        the end."""
         if self.prior is None:
             return likely
-        prior, given = jax.lax.stop_gradient((self.prior, given))
-        return likely + prior * given
+        own, share = jax.lax.stop_gradient((jax.nn.log_softmax(given), self.prior))
+        return likely + jnp.logaddexp(jnp.log(share) + own, jnp.log((1 - share) / own.shape[-1]))
 
     def view(self, frames: Any, rows: Int[Array, "n"]) -> Context:
         """What the source sees, for each row."""
@@ -138,6 +152,14 @@ class Model(eqx.Module):
     def choose(self, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
         """One sequence from the source for each row."""
         return self.source.sample(self.view(frames, rows), key=key)
+
+
+def _read(ends: int, known: tuple[Model, Any, Any, Batch], played: Int[Array, "n"]) -> Float[Array, "n"]:
+    """ln q of some of the times that sequences were played, of all of which the windows' ends come one by one."""
+    steady, features, given, batch = known
+    window = played // ends
+    prior = [x[window] for x in given]
+    return steady._log_q(features, prior, batch.start[window], batch.end[played][:, None], batch.actions[window])
 
 
 class State(NamedTuple):
@@ -211,6 +233,9 @@ class Learner(NamedTuple):
         gradient_of = on_each(self.mesh, self._gradient, (SHARED, SHARED, SPREAD), (SHARED, INFO, SPREAD))
         gradient, info, actions = gradient_of(state.model, state.average, batch)
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
+        if config.bayes:
+            pace = self._pace(state.updates)
+            change = eqx.tree_at(lambda m: m.source, change, jax.tree.map(lambda x: pace * x, change.source))
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
         # At first the mean of all updates so far, so that the first weights are forgotten.
         decay = jnp.minimum(config.average, state.updates / (state.updates + 1))
@@ -235,14 +260,16 @@ class Learner(NamedTuple):
         return gradient, Info(*means, errors=info.errors), actions
 
     def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
-        """Sequences to act with: from the source, but for a share of uniform ones that falls to zero.
+        """Sequences to act with: from the source, but for a share of uniform ones that falls to zero; with `bayes` it is
+        a share of single actions, so that what is sent stays close to what the source sends.
 
         The source looks at every row along the actions that are taken, just as it does where it is fitted to them: a
         compiled update works that out once.
         """
         keys = jax.random.split(key, 3)
         uniform = self.actions.uniform((len(rows), self.config.horizon), keys[0])
-        mixed = jax.random.uniform(keys[1], (len(rows),)) < self.uniform_share(state.updates)
+        alone = self.config.horizon if self.config.bayes else 1  # steps are uniform each for itself, or all together
+        mixed = jax.random.uniform(keys[1], (len(rows), alone)) < self.uniform_share(state.updates)
         # Draws belong to all devices together.
         view = on_each(self.mesh, lambda m, *x: m.view(*x), (SHARED, SPREAD, SPREAD))
         return state.model.source.sample(view(state.model, frames, rows), uniform, mixed, key=keys[2])
@@ -256,17 +283,23 @@ class Learner(NamedTuple):
         return eqx.tree_at(lambda m: m.price, model, jnp.maximum(model.price + rate * excess, 0.0))
 
     def _informed(self, model: Any, updates: Int[Array, ""]) -> Any:
-        """The decoder's prior for the windows of the next update: the uniform part of them says nothing."""
+        """The decoder's prior for the windows of the next update: the share of actions that the source chooses."""
         if model.prior is None:
             return model
         return eqx.tree_at(lambda m: m.prior, model, jnp.asarray(1 - self.uniform_share(updates), jnp.float32))
 
     def uniform_share(self, updates: Int[Array, ""]) -> Float[Array, ""]:
-        """The share of sequences that are drawn uniformly: one, then falling linearly to zero."""
+        """The share of sequences, or of actions, that are drawn uniformly: one, then falling linearly to zero."""
         config = self.config
         begin, end = config.warm_up * config.updates, config.uniform_until * config.updates
         falling = config.uniform * (end - updates) / max(end - begin, 1.0)
         return jnp.where(updates < begin, 1.0, jnp.maximum(falling, 0.0))
+
+    def _pace(self, updates: Int[Array, ""]) -> Float[Array, ""]:
+        """How large the source's steps are, with `bayes`. Small at first: what the source drops while the decoder is
+        still wrong is hardly sent again, so that the decoder forgets how to read it."""
+        since = (updates / self.config.updates - self.config.warm_up) / max(1 - self.config.warm_up, 1e-6)
+        return jnp.where(since < 0, 1.0, SLOW + (FAST - SLOW) * since**2)
 
     def _schedule(self, rate: float) -> optax.Schedule:
         """A rate that rises to where it would be, and falls linearly to zero."""

@@ -201,12 +201,12 @@ def spread_kernel(kernel: Float[Array, "patch filters"], channels: int) -> Float
 
 
 def in_blocks(
-    function: Callable[[Any, Shaped[Array, "size *shape"]], Float[Array, "size width"]],
+    function: Callable[[Any, Shaped[Array, "size *shape"]], Float[Array, "size *width"]],
     model: Any,
     x: Shaped[Array, "n *shape"],
     size: int,
     count: Int[Array, "1"] | None = None,
-) -> Float[Array, "n width"]:
+) -> Float[Array, "n *width"]:
     """`function(model, rows)` of all rows or the first `count`, `size` at a time; what is given for further ones means
     nothing.
 
@@ -217,7 +217,7 @@ def in_blocks(
     return _in_blocks(function, size, model, padded, blocks)[: len(x)]
 
 
-def _all(function: Any, size: int, model: Any, x: Any, blocks: Int[Array, ""]) -> Float[Array, "n width"]:
+def _all(function: Any, size: int, model: Any, x: Any, blocks: Int[Array, ""]) -> Float[Array, "n *width"]:
     def add(i: Any, out: Any) -> Any:
         return jax.lax.dynamic_update_slice_in_dim(out, function(model, _block(x, i, size)), i * size, 0)
 

@@ -296,16 +296,23 @@ class Sequence(eqx.Module):
         return self.score(self.steps(context, actions), actions)
 
     def sample(
-        self, context: Context, told: Array | None = None, rows: Bool[Array, "n"] | None = None, *, key: Key[Array, ""]
+        self,
+        context: Context,
+        told: Array | None = None,
+        where: Bool[Array, "n _"] | None = None,
+        *,
+        key: Key[Array, ""],
     ) -> Array:
-        """One sequence for each context; in these rows, if any, what they are told instead of what is drawn."""
+        """One sequence for each context; at these steps, or in these rows at all steps, if any, what they are told
+        instead of what is drawn."""
         keys = jax.random.split(key, self.horizon)
 
         def choose(outputs: Float[Array, "n outputs"], k: int) -> Array:
             drawn = self.actions.sample(outputs, keys[k])
-            if told is None or rows is None:
+            if told is None or where is None:
                 return drawn
-            return jnp.where(rows.reshape(-1, *(1 for _ in drawn.shape[1:])), told[:, k], drawn)
+            there = where[:, min(k, where.shape[1] - 1)]
+            return jnp.where(there.reshape(-1, *(1 for _ in drawn.shape[1:])), told[:, k], drawn)
 
         return self._draw(context, choose)
 

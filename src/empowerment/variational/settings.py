@@ -43,8 +43,12 @@ EARLIER: tuple[dict[str, Any], ...] = (
 COMPONENTS = 8
 """Normal distributions that a bounded number is drawn from one of."""
 NOISY: dict[str, Any] = {
-    "updates": 4000,
-    "warm_up": 0.25,
+    "bayes": True,
+    "updates": 12_000,
+    "batch": 1024,
+    "warm_up": 0.15,
+    "uniform": 0.06,
+    "uniform_until": 0.6,
     "layers": 4,
     "standardise": True,
     "average": 0.98,
@@ -70,17 +74,18 @@ class Config:
     warm_up: float = 0.2
     """Share of the updates during which all sequences are drawn uniformly, so that the decoder is right first."""
     uniform: float = 0.5
-    """Share of sequences still drawn uniformly after the warm-up (0 in worlds with slip); it falls to zero ..."""
+    """Share of sequences still drawn uniformly after the warm-up, or with `bayes` of single actions (0.06 in worlds with
+    slip); it falls to zero ..."""
     uniform_until: float = 0.7
     """... at this share of the updates, so that the source forgets no end state while it settles."""
     batch: int = 2048
     """Windows an update."""
     ends: int | None = None
     """How often each sequence is played from where it starts, so that chance averages out in what the source is fitted
-    to; by default 8 where chance decides and the world can be tabulated, else 1."""
+    to; by default 16 where chance decides and the world can be tabulated, else 1."""
     bayes: bool = False
     """Whether the decoder's logits are added to those of the source, as Bayes' rule does, so that it need not follow
-    the source (true in worlds with slip)."""
+    the source, which makes small steps at first (true in worlds with slip)."""
     windows: int | None = None
     """Windows that an agent plays in a row within an update, in worlds too large to tabulate; by default 1, or 4 where
     actions are continuous or the world runs on the host."""
@@ -153,15 +158,16 @@ def given(settings: dict[str, Any]) -> dict[str, Any]:
 def usual(world: World, method: Any = "variational") -> dict[str, Any]:
     """Settings that suit the kind of world better than the general ones.
 
-    Where chance decides, the best source is sparse: uniform sequences after the warm-up would hold it back, and a
-    decoder that had to learn its odds anew would lag behind it. What is still to be learned late is smaller than what
-    a decoder is wrong by, so that it is given more layers, larger steps, and an average to be read from.
+    Where chance decides, the best source is sparse: many uniform sequences after the warm-up would hold it back, none
+    would let the decoder forget what is rare, and a decoder that had to learn the source's odds anew would lag behind
+    it. What is still to be learned late is smaller than what a decoder is wrong by, so that it is given more layers,
+    more and larger steps, and an average to be read from.
     """
     if world.chances <= 1:
         return {}
     if method != "variational" or world.continuous is not None:
         return {"uniform": 0.0}
-    return {"uniform": 0.0, "bayes": True} | NOISY
+    return NOISY
 
 
 def settled(config: Config, many_pictures: bool) -> Config:
