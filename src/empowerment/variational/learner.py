@@ -260,8 +260,8 @@ class Learner(NamedTuple):
         return gradient, Info(*means, errors=info.errors), actions
 
     def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
-        """Sequences to act with: from the source, but for a share of uniform ones that falls to zero; with `bayes` it is
-        a share of single actions, so that what is sent stays close to what the source sends.
+        """Sequences to act with: from the source, but for a share of uniform ones that falls to zero; with `bayes` it
+        is a share of single actions, so that what is sent stays close to what the source sends.
 
         The source looks at every row along the actions that are taken, just as it does where it is fitted to them: a
         compiled update works that out once.

@@ -74,8 +74,8 @@ class Config:
     warm_up: float = 0.2
     """Share of the updates during which all sequences are drawn uniformly, so that the decoder is right first."""
     uniform: float = 0.5
-    """Share of sequences still drawn uniformly after the warm-up, or with `bayes` of single actions (0.06 in worlds with
-    slip); it falls to zero ..."""
+    """Share of sequences still drawn uniformly after the warm-up, or with `bayes` of single actions (0.06 in worlds
+    with slip); it falls to zero ..."""
     uniform_until: float = 0.7
     """... at this share of the updates, so that the source forgets no end state while it settles."""
     batch: int = 2048
