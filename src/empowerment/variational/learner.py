@@ -232,10 +232,11 @@ class Learner(NamedTuple):
         config = self.config
         gradient_of = on_each(self.mesh, self._gradient, (SHARED, SHARED, SPREAD), (SHARED, INFO, SPREAD))
         gradient, info, actions = gradient_of(state.model, state.average, batch)
+        change: Any
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
         if config.bayes:
-            pace = self._pace(state.updates)
-            change = eqx.tree_at(lambda m: m.source, change, jax.tree.map(lambda x: pace * x, change.source))
+            slower = jax.tree.map(partial(jnp.multiply, self._pace(state.updates)), change.source)
+            change = eqx.tree_at(lambda m: m.source, change, slower)
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
         # At first the mean of all updates so far, so that the first weights are forgotten.
         decay = jnp.minimum(config.average, state.updates / (state.updates + 1))
