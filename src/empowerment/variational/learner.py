@@ -25,12 +25,12 @@ PRICE_RATE = 0.02
 
 MUON, MUON_STEPS = (3.4445, -4.775, 2.0315), 5
 """Coefficients of X, XXᵀX and (XXᵀ)²X in a step towards an orthogonal matrix, and how many steps Muon makes."""
+LONG = 2
+"""How many times as many rows as columns make a matrix long."""
 READ = 2048
 """Ends that are read at once, where each distinct one is read once."""
 SLOW, FAST = 0.25, 2.0
 """With `bayes`: the source's steps as a share of what they would be, when the warm-up ends and at the end."""
-LONG = 2
-"""How many times as many rows as columns make a matrix long."""
 
 
 class Psi(eqx.Module):
