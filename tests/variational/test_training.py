@@ -391,19 +391,19 @@ def test_the_decoder_is_fitted_to_the_first_of_several_ends():
         assert np.allclose(a, b, atol=1e-6)
 
 
-def test_the_source_is_fitted_to_what_the_steadier_decoder_reads():
+def test_the_source_is_fitted_to_what_the_averaged_model_reads():
     run = slippery_run()
     _, batch = collected(run)
     early, model = trained(run, 10), trained(run, 15)
-    assert np.allclose(model.told(batch, model).log_q, model.terms(batch)[0], atol=1e-5), "the mean over the ends"
-    told = model.told(batch, early)
+    assert np.allclose(model.told(batch).log_q, model.terms(batch)[0], atol=1e-5), "the mean over the ends"
+    told = early.told(batch)
     assert not np.allclose(told.log_q, model.terms(batch)[0], atol=1e-3)
     log_q, log_h, psi = model.terms(told)
     info = model_free(model, told, run.learner.config)[1][0]
     assert np.allclose(info.errors, np.abs(told.log_q - log_h - psi), atol=1e-5)
     assert float(info.decoder_loss) == pytest.approx(float(decoder_loss(log_q)), abs=1e-5), "by its own reading"
-    mute = eqx.tree_at(lambda m: m.source.last_bias, model, replace_fn=lambda x: x + jnp.arange(5.0))
-    assert not np.allclose(mute.told(batch, early).log_q, told.log_q, atol=1e-2), "with the present source's logits"
+    _, in_an_update, _ = run.learner._gradient(model, early, batch)
+    assert np.allclose(in_an_update.errors, info.errors, atol=1e-5), "by the average, not by the model"
 
 
 def test_chance_is_spread_over_the_ends_of_a_sequence_and_each_is_a_fair_draw():
@@ -462,24 +462,6 @@ def test_the_prior_is_what_agents_do_while_some_actions_are_uniform():
     drawn = np.asarray(run.learner.choose(state, frames, jnp.full(40_000, 3), key=jax.random.key(1)))
     seen = np.bincount(drawn @ np.array([25, 5, 1]), minlength=125).reshape(5, 25) / 40_000
     assert (np.abs(seen - expected) < 5 * np.sqrt(expected / 40_000) + 1e-4).all()
-
-
-def test_a_source_that_is_added_to_the_decoder_makes_small_steps_when_the_warm_up_ends(monkeypatch):
-    learner = slippery_run(warm_up=0.5).learner
-    paces = [float(learner._pace(jnp.asarray(t))) for t in (0, 9, 10, 15, 20)]
-    assert paces == pytest.approx([1, 1, 0.25, 0.6875, 2])
-    run = slippery_run(warm_up=0.0)
-    carry = run.init(0)
-    for _ in range(2):  # at first there is nothing to learn for a source
-        carry, _ = jax.jit(run.advance)(carry)
-    slow = run.advance(carry)[0].learner.model
-    monkeypatch.setattr(Learner, "_pace", lambda *_: 1.0)
-    usual = run.advance(carry)[0].learner.model
-    moved = [jax.tree.map(lambda a, b: a - b, m, carry.learner.model) for m in (slow, usual)]
-    pace = 0.25 + 1.75 * (2 / 20) ** 2
-    assert np.abs(moved[1].source.last).max() > 1e-3
-    assert np.allclose(moved[0].source.last, pace * moved[1].source.last, atol=1e-6)
-    assert np.allclose(moved[0].decoder.last, moved[1].decoder.last, atol=1e-6)
 
 
 def test_a_noisy_run_goes_on_where_it_stopped(tmp_path):

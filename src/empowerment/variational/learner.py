@@ -29,8 +29,6 @@ LONG = 2
 """How many times as many rows as columns make a matrix long."""
 READ = 2048
 """Ends that are read at once, where each distinct one is read once."""
-SLOW, FAST = 0.25, 2.0
-"""With `bayes`: the source's steps as a share of what they would be, when the warm-up ends and at the end."""
 
 
 class Psi(eqx.Module):
@@ -102,17 +100,17 @@ class Model(eqx.Module):
             log_q = log_q + jax.lax.stop_gradient(mean - log_q)
         return log_q, self.source.score(given, batch.actions), of_rows(self.psi, features, batch.start)
 
-    def told(self, batch: Batch, steady: "Model") -> Batch:
-        """The same windows, and what a steadier decoder reads of all their ends, with the present source as prior.
+    def told(self, batch: Batch) -> Batch:
+        """The same windows, and what this decoder reads of all their ends, with this source as prior.
 
         Most ends of a sequence are the same place: each is read once, however often it was played.
         """
-        given = self.source.steps(self.source.context(self.representation(batch.frames), batch.start), batch.actions)
+        features = self.representation(batch.frames)
+        given = self.source.steps(self.source.context(features, batch.start), batch.actions)
         ends = len(batch.end) // len(batch.start)
         window = jnp.repeat(jnp.arange(len(batch.start)), ends)
         order, count, rows = distinct((batch.start[window], batch.actions[window], batch.end))
-        known = steady, steady.representation(batch.frames), given, batch
-        read = in_blocks(partial(_read, ends), known, order, min(READ, len(order)), count)
+        read = in_blocks(partial(_read, ends), (self, features, given, batch), order, min(READ, len(order)), count)
         return batch._replace(log_q=read[rows].reshape(-1, ends).mean(1))
 
     def _log_q(
@@ -156,10 +154,10 @@ class Model(eqx.Module):
 
 def _read(ends: int, known: tuple[Model, Any, Any, Batch], played: Int[Array, "n"]) -> Float[Array, "n"]:
     """ln q of some of the times that sequences were played, of all of which the windows' ends come one by one."""
-    steady, features, given, batch = known
+    model, features, given, batch = known
     window = played // ends
     prior = [x[window] for x in given]
-    return steady._log_q(features, prior, batch.start[window], batch.end[played][:, None], batch.actions[window])
+    return model._log_q(features, prior, batch.start[window], batch.end[played][:, None], batch.actions[window])
 
 
 class State(NamedTuple):
@@ -234,9 +232,6 @@ class Learner(NamedTuple):
         gradient, info, actions = gradient_of(state.model, state.average, batch)
         change: Any
         change, optimiser = self._optimiser().update(gradient, state.optimiser, state.model)
-        if config.bayes:
-            slower = jax.tree.map(partial(jnp.multiply, self._pace(state.updates)), change.source)
-            change = eqx.tree_at(lambda m: m.source, change, slower)
         model = self._priced(optax.apply_updates(state.model, change), actions, state.updates)
         # At first the mean of all updates so far, so that the first weights are forgotten.
         decay = jnp.minimum(config.average, state.updates / (state.updates + 1))
@@ -250,11 +245,12 @@ class Learner(NamedTuple):
     def _gradient(self, model: Any, average: Any, batch: Any) -> tuple[Any, Info, Any]:
         """Gradient and losses over the windows of all devices; errors and actions of this one's windows.
 
-        Where the decoder need not follow the source (`bayes`), its average over the last updates is nearer to the truth
-        than it is itself, and the source is fitted to that.
+        With `bayes`, what the source is fitted to is told by the average of the model over the last updates: its decoder
+        is nearer to the truth, and its source, to which the decoder's logits are added, holds the new one where it
+        is. With the new one in its place nothing would: each step would add to the one before, noise included.
         """
         if self.config.bayes and self.config.average:
-            batch = model.told(batch, average)
+            batch = average.told(batch)
         gradient_of = jax.value_and_grad(self.objective, has_aux=True)
         (_, (info, actions)), gradient = gradient_of(model, batch, self.config)
         gradient, means = mean_over_devices(self.mesh, (gradient, info[:-1]))
@@ -295,12 +291,6 @@ class Learner(NamedTuple):
         begin, end = config.warm_up * config.updates, config.uniform_until * config.updates
         falling = config.uniform * (end - updates) / max(end - begin, 1.0)
         return jnp.where(updates < begin, 1.0, jnp.maximum(falling, 0.0))
-
-    def _pace(self, updates: Int[Array, ""]) -> Float[Array, ""]:
-        """How large the source's steps are, with `bayes`. Small at first: what the source drops while the decoder is
-        still wrong is hardly sent again, so that the decoder forgets how to read it."""
-        since = (updates / self.config.updates - self.config.warm_up) / max(1 - self.config.warm_up, 1e-6)
-        return jnp.where(since < 0, 1.0, SLOW + (FAST - SLOW) * since**2)
 
     def _schedule(self, rate: float) -> optax.Schedule:
         """A rate that rises to where it would be, and falls linearly to zero."""

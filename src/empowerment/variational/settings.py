@@ -44,7 +44,7 @@ COMPONENTS = 8
 """Normal distributions that a bounded number is drawn from one of."""
 NOISY: dict[str, Any] = {
     "bayes": True,
-    "updates": 12_000,
+    "updates": 16_000,
     "batch": 1024,
     "warm_up": 0.15,
     "uniform": 0.06,
