@@ -245,9 +245,9 @@ class Learner(NamedTuple):
     def _gradient(self, model: Any, average: Any, batch: Any) -> tuple[Any, Info, Any]:
         """Gradient and losses over the windows of all devices; errors and actions of this one's windows.
 
-        With `bayes`, what the source is fitted to is told by the average of the model over the last updates: its decoder
-        is nearer to the truth, and its source, to which the decoder's logits are added, holds the new one where it
-        is. With the new one in its place nothing would: each step would add to the one before, noise included.
+        With `bayes`, what the source is fitted to is told by the average of the model over the last updates. Its
+        decoder is nearer to the truth, and its source, which the decoder's logits are added to, holds the present one
+        where it is. With the present one as prior, each step would add to the one before, noise included.
         """
         if self.config.bayes and self.config.average:
             batch = average.told(batch)

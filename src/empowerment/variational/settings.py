@@ -85,7 +85,7 @@ class Config:
     to; by default 16 where chance decides and the world can be tabulated, else 1."""
     bayes: bool = False
     """Whether the decoder's logits are added to those of the source, as Bayes' rule does, so that it need not follow
-    the source, which makes small steps at first (true in worlds with slip)."""
+    the source (true in worlds with slip)."""
     windows: int | None = None
     """Windows that an agent plays in a row within an update, in worlds too large to tabulate; by default 1, or 4 where
     actions are continuous or the world runs on the host."""
