@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 SHARES = {"maps": 0.4, "settings": 0.5, "descriptions": 0.05, "checkpoints": 0.03, "channels": 0.018, "commands": 0.002}
-RUN = Path(__file__).parents[1] / "tests" / "variational" / "runs" / "format-2"
+RUN = Path(__file__).parents[1] / "tests" / "variational" / "runs" / "format-1"
 COMMANDS = ["exact", "train", "check", "act", "worlds", "report", "reproduce", "two-rooms", "tree", "greedy"]
 FLAGS = ["horizon", "slip", "out", "json", "seed", "updates", "resume", "bricks", "goal", "every", "samples", "help"]
 VALUES = ["0", "1", "-1", "5", "0.5", "nan", "inf", "1e400", "9" * 30, "/", "--", "=", "--horizon=2", "--slip=0.1"]

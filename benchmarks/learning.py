@@ -50,7 +50,7 @@ def build(world, tabulated=True, horizon=5, **settings):
 def updates_per_second(run, seconds=6.0, length=20):
     """After the warm-up, when sequences come from the source: over both halves of a training, since large worlds begin
     with simpler starts, of which more look the same."""
-    chunk = jax.jit(partial(training._chunk, run), static_argnums=1)
+    chunk = jax.jit(partial(training._updates, run), static_argnums=1)
     spent = []
     for share in (0.3, 0.8):
         carry = run.init(0)
@@ -169,7 +169,7 @@ def torch_rate(world, batch, acting, horizon=5, hidden=128, seconds=6.0):
 
 
 def seconds_to(run, world, levels=(0.90, 0.99)):
-    chunk = jax.jit(partial(training._chunk, run), static_argnums=1)
+    chunk = jax.jit(partial(training._updates, run), static_argnums=1)
     carry, spent, found = run.init(0), 0.0, {}
     truth = emp.exact(world, run.learner.config.horizon)
     first = time.perf_counter()

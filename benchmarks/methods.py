@@ -20,7 +20,7 @@ import empowerment as emp
 from empowerment.model_based.linearised import linearised
 from empowerment.variational.estimator import Estimator
 from empowerment.variational.settings import configure
-from empowerment.variational.training import _chunk, prepare
+from empowerment.variational.training import _updates, prepare
 
 METHODS = {
     "by acting only": {},
@@ -38,7 +38,7 @@ def measure(world, truth: float, horizon: int, seed: int, method: dict) -> dict:
     run = prepare(world, config, seed)
     modelling = time.process_time() - begin
     carry = run.init(seed)
-    chunk = jax.jit(partial(_chunk, run), static_argnums=1).lower(carry, CHUNK).compile()
+    chunk = jax.jit(partial(_updates, run), static_argnums=1).lower(carry, CHUNK).compile()
     seconds, curve = 0.0, []
     for done in range(CHUNK, config.updates + 1, CHUNK):
         begin = time.process_time()

@@ -133,7 +133,7 @@ def worker(world, batch, length, repeats):
     from empowerment.variational.devices import all_devices
 
     run, carry = prepared(world, all_devices(), batch)
-    program = training._chunks(run).lower(carry, length).compile()
+    program = training._program(run).lower(carry, length).compile()
     row = {name: value / length for name, value in timed(program, carry, repeats).items()}
     row |= {"batch": batch, "devices": jax.device_count(), "sent": sent(program.as_text()), **counted(program)}
     if jax.device_count() > 1:
@@ -244,7 +244,7 @@ def size_row(batch, width):
     truth, total = emp.exact(world, 5), WINDOWS // batch
     config = training.configure(5, {"batch": batch, "hidden": width, "features": 100, "updates": total})
     run = training.prepare(world, config)
-    carry, chunk, length = run.init(0), training._chunks(run), total // 30
+    carry, chunk, length = run.init(0), training._program(run), total // 30
     chunk(carry, length)  # compiled before the clock runs
     row, spent, used = {"batch": batch, "hidden": width, "updates": total, "curve": []}, 0.0, 0.0
     for done in range(length, total + 1, length):

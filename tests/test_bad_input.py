@@ -21,7 +21,7 @@ from empowerment.variational.settings import Config, configure
 from empowerment.variational.training import _described
 from empowerment.worlds.grid import GridWorld, Map
 
-RUN = Path(__file__).parent / "variational" / "runs" / "format-2"
+RUN = Path(__file__).parent / "variational" / "runs" / "format-1"
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

@@ -305,8 +305,8 @@ BAD_MATRICES = {
     r"inf at row 0, column 1": [[0.0, np.inf]],
     r"shape \(0,\)": [],
     r"shape \(2, 0\)": np.zeros((2, 0)),
-    r"shape \(2,\)": [0.5, 0.5],
-    r"shape \(1, 1, 1\)": [[[1.0]]],
+    r"shape \(2,\): a channel has a row for each input": [0.5, 0.5],
+    r"shape \(1, 1, 1\): it holds a channel for each state; give one": [[[1.0]]],
     r"shape \(\)": np.array(1.0),
     "not an array of real numbers": [[1.0], [0.5, 0.5]],
     "is not an array of real": [["a", "b"]],
@@ -483,3 +483,29 @@ def test_a_newton_step_solves_the_linearised_equations(shape):
     score = channel.negentropy - u @ w.T - c * np.log(p)
     np.testing.assert_allclose(s + ds, t + dt - score + du @ w.T + c * dp / p, atol=1e-9)
     assert dp.sum() == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [2, 100, 5000])
+def test_rows_may_be_rounded_as_their_type_rounds(size):
+    """Rows of float32 sum to one only to within rounding; the channel is that of the normalised rows."""
+    rng = np.random.default_rng(size)
+    logits = rng.normal(size=(3, size)).astype(np.float32)
+    rows = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    assert rows.dtype == np.float32
+    exact = rows.astype(float) / rows.astype(float).sum(1, keepdims=True)
+    assert capacity(rows).nats == pytest.approx(capacity(exact).nats, abs=1e-12)
+    assert capacities([rows])[0].nats == capacity(rows).nats
+    half = (exact[:2, :2] / exact[:2, :2].sum(1, keepdims=True)).astype(np.float16)
+    assert capacity(half).nats >= 0
+    with pytest.raises(ValueError, match="sums to"):
+        capacity(rows * np.float32(1.01))
+    with pytest.raises(ValueError, match="sums to"):
+        capacity(exact * (1 + 1e-7))
+
+
+def test_channels_of_other_libraries_are_taken():
+    import jax.numpy as jnp
+
+    flip = capacity([[0.9, 0.1], [0.1, 0.9]]).nats
+    for dtype, rounding in ((jnp.float32, 1e-6), (jnp.bfloat16, 1e-2)):
+        assert capacity(jnp.array([[0.9, 0.1], [0.1, 0.9]], dtype)).nats == pytest.approx(flip, abs=rounding)

@@ -8,7 +8,7 @@ import pytest
 import empowerment as emp
 from empowerment import __version__, worlds
 from empowerment.cli import main, show
-from empowerment.variational.settings import Config
+from empowerment.variational.settings import NOISY, Config
 
 
 def run(capsys, *args):
@@ -45,6 +45,9 @@ def test_exact_prints_one_json_object(capsys, tmp_path):
     result = json.loads(out)
     assert code == 0
     assert result["states"] == 3
+    assert result["positions"] == [[1, 1], [1, 2], [1, 3]]
+    assert result["slip"] == 0.0
+    assert result["version"] == __version__
     assert result["argmax"] == [1, 2]
     assert result["max"] == pytest.approx(1.0986122886681098)
     assert list((tmp_path / "out").glob("*.png"))
@@ -56,7 +59,13 @@ def test_exact_prints_one_json_object(capsys, tmp_path):
         (["exact", "two-room"], ["'two-room'", "did you mean 'two-rooms'?"]),
         (["exact", "two-rooms", "--slip", "1.5"], ["slip=1.5"]),
         (["exact", "two-rooms", "--horizon", "0"], ["horizon", "0"]),
-        (["exact", "two-rooms", "--horizon", "2.5"], ["horizon", "2.5"]),
+        (["exact", "two-rooms", "--horizon", "5.5"], ["--horizon takes a whole number, not '5.5'"]),
+        (["exact", "two-rooms", "--slip=much"], ["--slip takes a number, not 'much'"]),
+        (["exact", "two-rooms", "--slip"], ["--slip takes a number, and none is given"]),
+        (["exact", "two-rooms", "twice"], ["'twice' is not understood"]),
+        (["act", "two-rooms", "--start", "1"], ["--start takes a row and a column, not '1'"]),
+        (["train", "two-rooms", "--out", "nowhere", "--update", "10"], ["'--update'", "did you mean '--updates'?"]),
+        (["trian", "two-rooms"], ["command 'trian' is unknown (did you mean 'train'?)"]),
         (["exact", "two-rooms", "--horizn", "2"], ["--horizn", "--help"]),
         (["exact", "two-rooms", "--part", "0/2"], ["--out"]),
         (["exact", "two-rooms", "--part", "0/2", "--processes", "2", "--out", "nowhere"], ["processes=2"]),
@@ -66,8 +75,9 @@ def test_exact_prints_one_json_object(capsys, tmp_path):
         (["train", "two-rooms", "--out", "nowhere", "--method", "importanse"], ["did you mean 'importance'?"]),
         (["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--process-id", "1"], ["coordinator"]),
         (["train", "two-rooms", "--out", "nowhere", "--seeds", "2", "--process-count", "2"], ["seeds=2", "leave"]),
-        (["exact"], ["WORLD"]),
-        (["exakt", "two-rooms"], ["exakt"]),
+        (["exact"], ["WORLD is missing"]),
+        (["train", "two-rooms"], ["--out is missing"]),
+        (["--verson"], ["option '--verson' is unknown"]),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_two(capsys, args, words):
@@ -77,6 +87,54 @@ def test_bad_input_is_one_sentence_and_exit_two(capsys, args, words):
     assert len(err.strip().splitlines()) == 1
     assert "Traceback" not in err
     assert all(word in err for word in words), err
+
+
+def test_a_landscape_of_something_else_is_not_overwritten(capsys, tmp_path):
+    args = ["exact", "open-room", "--out", str(tmp_path / "out"), "--horizon", "1"]
+    assert run(capsys, *args)[0] == 0
+    before = (tmp_path / "out" / "landscape.safetensors").read_bytes()
+    assert run(capsys, *args)[0] == 0  # the same again
+    for other in (["--horizon", "2"], ["--slip", "0.1"]):
+        code, _, err = run(capsys, *args, *other)
+        assert code == 2
+        assert "holds the landscape of 'open-room', K = 1" in err
+    assert (tmp_path / "out" / "landscape.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [["exact", "tree"], ["act", "tree"], ["train", "tree"], ["reproduce", "tree"]])
+def test_a_place_that_cannot_be_written_is_one_sentence(capsys, tmp_path, monkeypatch, command):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        code, _, err = run(capsys, *command, "--out", str(out))
+        assert code == 2
+        assert "a file where a directory is needed" in err
+    monkeypatch.setattr("empowerment.files.os.access", lambda path, mode: False)  # root may write anywhere
+    code, _, err = run(capsys, *command, "--out", str(tmp_path / "new" / "deeper"))
+    assert code == 2
+    assert f"no permission in {str(tmp_path)!r}" in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_the_disk_refuses_is_one_sentence(capsys, monkeypatch):
+    for number, words in ((13, "permission denied"), (17, "a directory is needed"), (28, "disk is full")):
+
+        def refuse(self, number=number):
+            raise OSError(number, "as the system says it", "somewhere")
+
+        monkeypatch.setattr("empowerment.cli.Worlds.run", refuse)
+        code, _, err = run(capsys, "worlds")
+        assert code == 2
+        assert words in err
+        assert "'somewhere'" in err
+        assert "Errno" not in err
+
+
+def test_a_missing_extra_leaves_nothing_behind(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    code, _, err = run(capsys, "train", "tree", "--out", str(tmp_path / "run"), "--tensorboard")
+    assert code == 2
+    assert "TensorBoard needs tensorboardX" in err
+    assert not (tmp_path / "run").exists()
 
 
 def test_import_is_quick_and_starts_no_device():
@@ -92,7 +150,7 @@ def test_act_writes_an_episode(capsys, tmp_path):
     assert code == 0
     assert set(result) == {"alive", "steps", "path", "actions", "empowerment", "reachable_cells"}
     assert len(result["path"]) == result["steps"] + 1
-    assert {p.name for p in out.iterdir()} >= {"filmstrip.png", "video.mp4", "episode.json"}
+    assert {p.name for p in out.iterdir()} >= {"filmstrip.png", "video.gif", "episode.json"}
 
 
 def test_a_directory_with_the_name_of_a_world_hides_it_only_if_it_is_a_run(capsys, tmp_path, monkeypatch):
@@ -122,8 +180,11 @@ def test_memory_that_runs_out_is_one_sentence(capsys, monkeypatch):
 
 def test_help_says_what_is_usual(capsys):
     text = " ".join(run(capsys, "train", "--help")[1].replace("│", " ").split())
-    for usual in (Config.updates, Config.batch, f"{Config.method} (by acting only)", Config.model):
-        assert f"{usual} if not given" in text
+    for name in ("updates", "batch"):
+        assert f"(default: {getattr(Config, name)}; {NOISY[name]} in worlds with slip)" in text
+    for name in ("method", "model"):
+        assert f"(default: {getattr(Config, name)})" in text
+    assert "None" not in text
 
 
 def test_the_hint_is_for_worlds_that_have_exact_values(capsys, tmp_path, monkeypatch):

@@ -405,3 +405,22 @@ def test_an_empty_or_missing_directory_is_refused(tmp_path):
         build_report(tmp_path)
     with pytest.raises(ValueError, match="does not exist"):
         build_report(tmp_path / "nowhere")
+
+
+def test_a_leaderboard_of_the_benchmark(tmp_path):
+    from empowerment.bench import tasks
+    from empowerment.report.data import gather
+
+    tree = tasks("tree")[0]
+    results = [{"task": "tree", "version": 1, "seed": 0, "values": (tree.truth().nats * 0.9).tolist()}]
+    scores = {"format": "empowerment scores 1", "estimator": "theirs", "results": results}
+    (tmp_path / "theirs.json").write_text(json.dumps(scores))
+    (tmp_path / "bad.json").write_text(json.dumps({**scores, "results": [{"task": "tree"}]}))
+    found = gather(tmp_path)
+    (row,) = found["leaderboard"]["rows"]
+    assert (row["task"], row["estimator"], row["seeds"]) == ("tree", "theirs", 1)
+    (panel,) = found["panels"]
+    assert panel["name"] == "tree"
+    assert panel["learned"][0]["run"] == "theirs, seed 0"
+    assert panel["learned"][0]["fit"]["bias"] < 0
+    assert any("bad.json" in note for note in found["notes"])

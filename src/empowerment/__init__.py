@@ -17,6 +17,7 @@ from .worlds.table import from_transitions
 from .worlds.third_party import from_gymnasium
 
 if TYPE_CHECKING:
+    from . import bench
     from .reward import EmpowermentReward, EmpowermentVectorReward
     from .variational.estimator import Estimator
     from .variational.information import Information, maximise_information
@@ -54,6 +55,7 @@ __all__ = [
     "Online",
     "TensorBoard",
     "__version__",
+    "bench",
     "blahut_arimoto",
     "capacity",
     "compare",
@@ -70,6 +72,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "bench":
+        return import_module(".bench", __name__)
     if name not in _LAZY:
         raise AttributeError(f"module 'empowerment' has no attribute {name!r}")
     return getattr(import_module(_LAZY[name], __name__), name)

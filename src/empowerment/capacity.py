@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr, softmax, xlogy
 
+from .distributions import sum_tolerance
 from .interior_point import EPSILON, Best, Channels, bounds, interior_point, log_of_output, log_sum, times
 
 Array = NDArray[np.float64]
@@ -28,7 +29,6 @@ SMALLEST_TOLERANCE = 1e-11
 """Below this, rounding in float64 is wider than the bracket that is asked for."""
 SMALLEST_BETA = 1e-6
 """Below this, F is the entropy of the source to within rounding."""
-ROW_SUM_ERROR = 1e-9
 BLOCK = 2**17
 """Entries of the channels solved together: 1 MiB, which stays in the cache and bounds the memory."""
 
@@ -77,10 +77,8 @@ def capacity(matrix: ArrayLike, beta: float = 1.0, tolerance: float = 1e-9) -> C
 def capacities(matrices: Sequence[ArrayLike], beta: float = 1.0, tolerance: float = 1e-9) -> list[Capacity]:
     """`capacity` of many channels of any shapes, in order; those of similar shape are solved together."""
     check_parameters(beta, tolerance)
-    arrays = [_array(matrix, f"matrices[{i}]") for i, matrix in enumerate(matrices)]
+    arrays = [_checked(matrix, f"matrices[{i}]") for i, matrix in enumerate(matrices)]
     first, which = _distinct(arrays)
-    for i in first:
-        _check_rows(arrays[i], f"matrices[{i}]")
     results = _solve_all([arrays[i] for i in first], beta, tolerance)
     return [results[i] for i in which]
 
@@ -286,30 +284,34 @@ def check_parameters(beta: float, tolerance: float) -> None:
         raise ValueError(f"tolerance is {tolerance}: give a number of nats of at least {SMALLEST_TOLERANCE:g}.")
 
 
-def _checked(matrix: ArrayLike) -> Array:
-    array = _array(matrix, "matrix")
-    _check_rows(array, "matrix")
-    return array
-
-
-def _array(matrix: ArrayLike, name: str) -> Array:
+def _checked(matrix: ArrayLike, name: str = "matrix") -> Array:
+    """The matrix in float64, whose rows are distributions to within the rounding of the type that they came in."""
     try:
+        given = np.asarray(matrix)
         # Adding zero turns -0.0 into 0.0, so that equal rows are equal bytes.
-        array = np.ascontiguousarray(matrix, dtype=float) + 0.0
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is not an array of real numbers: give equally long rows of numbers.") from None
-    if np.ndim(matrix) != 2 or array.size == 0:
-        raise ValueError(f"{name} has shape {np.shape(matrix)}: give at least one row and one column.")
-    return array
-
-
-def _check_rows(array: Array, name: str) -> None:
+        array = np.ascontiguousarray(given, dtype=float) + 0.0
+    except (TypeError, ValueError, RuntimeError):  # the last: a torch tensor that requires a gradient
+        raise ValueError(
+            f"{name} is not an array of real numbers: give equally long rows of numbers (a torch tensor: x.detach())."
+        ) from None
+    if given.ndim != 2 or given.size == 0:
+        raise ValueError(f"{name} has shape {given.shape}: {_remedy(given.ndim)}.")
     total = array.sum(axis=1)
     error = np.abs(total - 1)
-    if not (array.min() >= 0 and error.max() <= ROW_SUM_ERROR):
+    if not (array.min() >= 0 and error.max() <= sum_tolerance(given.dtype, given.shape[1])):
         _check_entries(array, name)
         row = int(error.argmax())
         raise ValueError(f"{name} row {row} sums to {total[row]:.12g}, not 1: divide the row by that sum.")
+    # Rows of lower precision are normalised; those of float64 stay as they are, to the last digit.
+    return array if given.dtype.itemsize >= 8 else array / total[:, None]
+
+
+def _remedy(dimensions: int) -> str:
+    if dimensions == 1:
+        return "a channel has a row for each input, so give a list of rows, [row, row, ...]"
+    if dimensions == 3:
+        return "it holds a channel for each state; give one of them, matrix[s], or use emp.from_transitions(matrix)"
+    return "give at least one row and one column"
 
 
 def _check_entries(array: Array, name: str) -> None:

@@ -3,9 +3,6 @@
 import contextlib
 import inspect
 import io
-import json
-import math
-import re
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,29 +12,17 @@ import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from . import Landscape, __version__, compare, exact, make, worlds
+from .console import Switch, explain, explain_os, say, show
 from .exact import has_exact
+from .files import refuse_unwritable
 from .worlds.world import World
 
 WorldName = Annotated[str, arg(metavar="WORLD")]
-Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
-
-
-def say(message: str) -> None:
-    """A message for the person: standard output is kept for results."""
-    print(message, file=sys.stderr)
-
-
-def show(result: dict[str, Any], as_json: bool, text: str) -> None:
-    print(json.dumps(_defined(result), allow_nan=False) if as_json else text)
-
-
-def _defined(value: Any) -> Any:
-    """The same with null for numbers that are none, which JSON does not know."""
-    if isinstance(value, dict):
-        return {name: _defined(x) for name, x in value.items()}
-    if isinstance(value, list):
-        return [_defined(x) for x in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+Slip = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="(default: 0)")]
+Directory = Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")]
+Place = Annotated[tuple[int, int] | None, arg(metavar="ROW COLUMN", help_behavior_hint="")]
+UPDATES = "(default: 3000; 16000 in worlds with slip)"
+BATCH = "(default: 2048; 1024 in worlds with slip)"
 
 
 def report_impossible(estimator: Any, land: Any) -> int:
@@ -62,7 +47,7 @@ class Worlds:
       empowerment worlds --out pictures
     """
 
-    out: Path | None = None
+    out: Directory = None
     """Directory to draw each world into, as a PNG picture."""
     json: Switch = False
     """Print one JSON object."""
@@ -72,6 +57,7 @@ class Worlds:
 
         rows = [(name, make(name)) for name in worlds()]
         if self.out is not None:
+            refuse_unwritable(self.out)
             self.out.mkdir(parents=True, exist_ok=True)
             for name, world in rows:
                 draw_world(world, self.out / f"{name}.png")
@@ -94,24 +80,36 @@ class Exact:
     """Name of a built-in world, or the path of a map (.txt)."""
     horizon: int = 5
     """Number of actions in a sequence, K."""
-    slip: float | None = None
+    slip: Slip = None
     """Probability that a random move replaces the chosen action."""
     bricks: Switch = False
     """Give the agent bricks."""
-    out: Path | None = None
+    out: Directory = None
     """Directory for the landscape and its picture."""
     processes: int = 1
     """Processes of this machine to divide the states among."""
-    part: str | None = None
+    part: Annotated[str | None, arg(metavar="I/N", help_behavior_hint="")] = None
     """I/N: only the I-th part (from 0) of N, as one task of a job array; the last of them writes the landscape."""
     json: Switch = False
     """Print one JSON object."""
 
     def run(self) -> None:
         world = make(self.world, **options(self.slip, self.bricks))
+        if self.out is not None:
+            refuse_unwritable(self.out)
+            self._refuse_other(world, self.out / "landscape.safetensors")
         land = self._part(world) if self.part is not None else self._whole(world)
         if land is not None:
             self._show(world, land)
+
+    def _refuse_other(self, world: World, path: Path) -> None:
+        """Refuse to write over a landscape of another world or horizon."""
+        there = Landscape.load(path) if path.is_file() else None
+        if there is not None and (there.world, there.horizon, there.spec) != (world.name, self.horizon, world.spec()):
+            raise ValueError(
+                f"{str(self.out)!r} holds the landscape of {there.world!r}, K = {there.horizon}, with another map, "
+                "slip or horizon than this one; choose another directory (--out)"
+            )
 
     def _whole(self, world: World) -> Landscape:
         if self.processes == 1:
@@ -145,12 +143,15 @@ class Exact:
         result = {
             "world": world.name,
             "horizon": self.horizon,
+            "slip": self.slip or 0.0,
+            "version": __version__,
             "states": len(land.nats),
             "mean": float(land.nats.mean()),
             "min": float(land.nats.min()),
             "max": float(land.nats.max()),
             "gap": float((land.upper - land.lower).max()),
             "argmax": [int(i) for i in land.positions[best]] if land.positions is not None else best,
+            "positions": None if land.positions is None else land.positions.tolist(),
             "nats": [float(x) for x in land.nats],
         }
         text = (
@@ -180,7 +181,7 @@ class Train:
     """Directory of the run."""
     horizon: int = 5
     """Number of actions in a sequence, K."""
-    slip: float | None = None
+    slip: Slip = None
     """Probability that a random move replaces the chosen action."""
     bricks: Switch = False
     """Give the agent bricks."""
@@ -188,25 +189,25 @@ class Train:
     """Seed of everything random."""
     seeds: int = 1
     """Train so many seeds side by side, from --seed on, each in a directory of its own in --out."""
-    updates: int | None = None
-    """Number of updates, 3000 if not given; more is more accurate."""
-    method: str | None = None
-    """variational (by acting only) if not given, or with a model: importance, reparameterised."""
-    model: str | None = None
-    """own if not given, or learned: the dynamics that the reparameterised method differentiates."""
+    updates: Annotated[int | None, arg(metavar="INT", help_behavior_hint=UPDATES)] = None
+    """Number of updates; more is more accurate."""
+    method: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: variational)")] = None
+    """variational (by acting only), or with a model: importance, reparameterised."""
+    model: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: own)")] = None
+    """own or learned: the dynamics that the reparameterised method differentiates."""
     resume: Switch = False
     """Go on with a run that was interrupted."""
     tensorboard: Switch = False
     """Write curves for TensorBoard into the run's directory."""
-    batch: int | None = None
-    """Windows an update, over all processes together; 2048 if not given."""
+    batch: Annotated[int | None, arg(metavar="INT", help_behavior_hint=BATCH)] = None
+    """Windows an update, over all processes together."""
     processes: int = 1
     """Processes of this machine to spread the learning over; GPUs need none, a single process uses all it sees."""
-    coordinator: str | None = None
+    coordinator: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
     """HOST:PORT of process 0, to learn on several machines; or 'auto' in a SLURM, Kubernetes or MPI job."""
-    process_id: int | None = None
+    process_id: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
     """Number of this process, from 0, where a coordinator is given."""
-    process_count: int | None = None
+    process_count: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
     """Number of processes in all, where a coordinator is given."""
     json: Switch = False
     """Print one JSON object."""
@@ -346,21 +347,21 @@ class Act:
     """Number of actions to take; the episode ends earlier where the agent dies."""
     horizon: int = 5
     """Number of actions in a sequence, K, of exact empowerment; a run has its own."""
-    slip: float | None = None
+    slip: Slip = None
     """Probability that a random move replaces the chosen action, where a world is given."""
     bricks: Switch = False
     """Give the agent bricks, where a map is given."""
     gamma: float = 0.95
     """Discount of planning, Q-learning, look-ahead and shaping."""
-    start: tuple[int, int] | None = None
+    start: Place = None
     """Row and column to start at; by default where the map says."""
-    goal: tuple[int, int] | None = None
+    goal: Place = None
     """Row and column that the shaped task is to reach; by default the most empowered place."""
     seed: int = 0
     """Decides ties, chance and experience."""
-    every: int | None = None
+    every: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
     """Steps between the pictures of the filmstrip; by default close together at first."""
-    out: Path | None = None
+    out: Directory = None
     """Directory for the episode (JSON), its filmstrip and its video."""
     json: Switch = False
     """Print one JSON object."""
@@ -369,6 +370,8 @@ class Act:
         from .behaviour import at_place, run_episode
         from .behaviour.named import make_behaviour
 
+        if self.out is not None:
+            refuse_unwritable(self.out)
         setting = self._setting()
         start = None if self.start is None else at_place(setting.world, self.start)
         episode = run_episode(setting.world, make_behaviour(self.behaviour, setting), self.steps, self.seed, start)
@@ -427,7 +430,7 @@ class Reproduce:
     or all."""
     out: Path = Path("out")
     """Directory for everything that is made; what is there already is not made again."""
-    seeds: int | None = None
+    seeds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
     """Trainings of each world; by default each figure's own."""
     quick: Switch = False
     """Few updates: every figure, but not the final numbers."""
@@ -437,6 +440,7 @@ class Reproduce:
     def run(self) -> None:
         from .figures.reproduce import reproduce
 
+        refuse_unwritable(self.out)
         claims = reproduce(self.figure, self.out, self.seeds, self.quick, say)
         lines = [f"{'shown    ' if c.shown else 'NOT shown'}  {c.claim} [{c.criterion}]" for c in claims]
         result = {"report": str(self.out / "report.html"), "shown": sum(c.shown for c in claims), "claims": len(claims)}
@@ -465,6 +469,20 @@ class Report:
         show({"report": str(path), "bytes": path.stat().st_size}, self.json, f"report: {path}")
 
 
+@dataclass(frozen=True)
+class Bench:
+    """The benchmark of certified tasks: list, verify, run, score.
+
+    Examples:
+      empowerment bench list
+      empowerment bench run --set core --seeds 3 --out bench
+      empowerment bench --help
+    """
+
+    action: Positional[Annotated[str, arg(metavar="list|verify|run|score")]]
+    """What to do; each has a help of its own: empowerment bench run --help."""
+
+
 COMMANDS = {
     "worlds": Worlds,
     "exact": Exact,
@@ -473,37 +491,34 @@ COMMANDS = {
     "act": Act,
     "reproduce": Reproduce,
     "report": Report,
+    "bench": Bench,
 }
 
 
 def parse(args: list[str]) -> Any:
     """The chosen command; bad flags end with one sentence and exit 2."""
+    if args[:1] != ["bench"]:
+        return _parse(
+            args, COMMANDS, "empowerment", "Empowerment: how many distinguishable futures an agent can bring about."
+        )
+    from .cli_bench import COMMANDS as BENCH
+
+    return _parse(args[1:] or ["--help"], BENCH, "empowerment bench", "The benchmark of certified tasks.")
+
+
+def _parse(args: list[str], commands: dict[str, Any], program: str, description: str) -> Any:
     union: Any = None
-    for name, command in COMMANDS.items():
+    for name, command in commands.items():
         one = Annotated[command, subcommand(name, prefix_name=False, description=inspect.getdoc(command))]
         union = one if union is None else union | one
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                union,
-                prog="empowerment",
-                args=args,
-                description="Empowerment: how many distinguishable futures an agent can bring about.",
-            )
+            return tyro.cli(union, prog=program, args=args, description=description)
     except SystemExit as stop:
         if stop.code:
-            fail(_sentence(complaint.getvalue(), args))
+            fail(explain(complaint.getvalue(), args, commands, program))
         raise
-
-
-def _sentence(panel: str, args: list[str]) -> str:
-    """One sentence from the parser's panel."""
-    lines = [re.sub(r"[\u2500-\u257f]", " ", line).strip() for line in panel.splitlines()]
-    words = [line for line in lines if line and line != "Parsing error"]
-    text = " ".join(words).split("For full helptext")[0].strip()
-    command = args[0] if args and args[0] in COMMANDS else ""
-    return f"{text or 'the command line is not understood'}; see 'empowerment {command}{' ' * bool(command)}--help'"
 
 
 def fail(sentence: str) -> None:
@@ -519,8 +534,10 @@ def main(args: list[str] | None = None) -> None:
         return
     try:
         parse(args or ["--help"]).run()
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         fail(str(error))
+    except OSError as error:
+        fail(explain_os(error))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):  # JAX's word for it
             raise

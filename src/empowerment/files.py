@@ -22,3 +22,17 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def refuse_unwritable(directory: Path) -> None:
+    """A ValueError before any work is done for a directory that cannot be made or written to; nothing is created."""
+    there = next(path for path in (directory, *directory.absolute().parents) if os.path.lexists(path))
+    if not there.is_dir():
+        raise ValueError(
+            f"{str(directory)!r} is, or lies in, a file where a directory is needed ({str(there)!r}); choose another "
+            "directory (--out)"
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"{str(directory)!r} cannot be written: no permission in {str(there)!r}; choose another directory (--out)"
+        )

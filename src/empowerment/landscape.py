@@ -50,6 +50,8 @@ class Landscape:
     """the plane that the states lie on, if the world has one"""
     positions: np.ndarray | None = None
     """`int64[n, 2]`: row and column of each state on the layout"""
+    spec: dict[str, Any] | None = None
+    """what the world is made from (map, slip, ...), if it can be described"""
 
     @staticmethod
     def of(
@@ -65,9 +67,11 @@ class Landscape:
         n = len(leaves(states)[0])
         if nats.shape != (n,):
             raise ValueError(f"nats has shape {nats.shape} for {n} states; give one number for each state")
-        bounds = (np.broadcast_to(np.asarray(b, np.float64), nats.shape).copy() for b in (lower, upper))
+        low, high = (np.broadcast_to(np.asarray(b, np.float64), nats.shape).copy() for b in (lower, upper))
         positions = None if world.layout is None else np.asarray(world.locate(states), np.int64)
-        return Landscape(world.name, horizon, states, nats, *bounds, layout=world.layout, positions=positions)
+        return Landscape(
+            world.name, horizon, states, nats, low, high, layout=world.layout, positions=positions, spec=world.spec()
+        )
 
     def __len__(self) -> int:
         return len(self.nats)
@@ -132,6 +136,7 @@ class Landscape:
             "horizon": self.horizon,
             "state": type(self.states).__name__ if isinstance(self.states, tuple) else "array",
             "fields": list(getattr(self.states, "_fields", ())),
+            "spec": self.spec,
         }
         if self.layout is not None and self.positions is not None:
             arrays |= {"walls": self.layout.walls, "positions": self.positions}
@@ -164,7 +169,8 @@ class Landscape:
                 raise ValueError(f"landscape {str(path)!r} has states outside its walls; it is damaged, make it anew")
             layout = Layout(shape, walls, tuple((str(k), int(r), int(c)) for k, r, c in header["marks"]))
         values = (arrays["nats"], arrays["lower"], arrays["upper"])
-        return Landscape(header["world"], int(header["horizon"]), states, *values, layout=layout, positions=positions)
+        place: dict[str, Any] = {"layout": layout, "positions": positions, "spec": header.get("spec")}
+        return Landscape(header["world"], int(header["horizon"]), states, *values, **place)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

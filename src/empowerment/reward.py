@@ -144,7 +144,7 @@ class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordCo
         return observation, float(mixed[0]), terminated, truncated, {**info, "empowerment": after}
 
 
-class EmpowermentVectorReward(_Mixing, VectorWrapper[Any, Any, Any, Any, np.ndarray], RecordConstructorArgs):
+class EmpowermentVectorReward(_Mixing, VectorWrapper, RecordConstructorArgs):
     """The same for vector environments: all copies' observations go through the estimator together, once a step.
 
     `value` is a trained estimator or the directory of its run. The step in which a vector environment resets an ended

@@ -58,7 +58,7 @@ def test_linearised_is_exact_in_a_linear_world():
 
 def test_reparameterised_learning_reaches_the_closed_form():
     world = emp.make("point-mass")
-    est = emp.train(world, 2, method="reparameterised", **QUICK)
+    est = emp.train(world, 2, method="reparameterised", **{**QUICK, "updates": 800})
     truth, bound = emp.exact(world, 2).nats, est.bound(samples=2000)
     assert bound.nats.mean() > 0.9 * truth[0]
     assert np.abs(est.landscape().nats - bound.nats).mean() < 0.1

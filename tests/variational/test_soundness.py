@@ -104,7 +104,7 @@ def test_an_observation_that_is_no_number_is_named():
 def test_impossible_estimates_are_reported(tmp_path, capsys):
     from empowerment.cli import report_impossible
 
-    est = emp.load(Path(__file__).parent / "runs" / "format-2")
+    est = emp.load(Path(__file__).parent / "runs" / "format-1")
     most = 2 * np.log(2)
     values = np.array([-0.1, 0.0, 0.5, most, most + 0.1, np.nan])
     assert est.impossible(values).tolist() == [True, False, False, False, True, True]

@@ -58,3 +58,33 @@ def test_every_world_is_rebuilt_from_what_a_run_says_of_it(name):
     assert again is not None
     assert again.spec() == world.spec()
     np.testing.assert_array_equal(again.observe(again.start), world.observe(world.start))
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "#####\n#a.b#\n#####",
+        "\n#####\n#a.b#\n#####\n\n",
+        "\ufeff#####\r\n#a.b#  \r\n#####\r\n",
+        ["#####", "#a.b#", "#####"],
+        ("#####", "#a.b#   ", "#####"),
+    ],
+    ids=["text", "blank lines", "byte-order mark", "list", "tuple"],
+)
+def test_a_map_in_place(drawn, tmp_path):
+    world = make(drawn, slip=0.1)
+    assert ["".join(row) for row in world.map.cells] == ["#####", "#a.b#", "#####"]
+    assert (world.name, world.slip) == ("map", 0.1)
+    if isinstance(drawn, str):
+        (tmp_path / "drawn.txt").write_bytes(drawn.encode())
+        assert (make(tmp_path / "drawn.txt").map.cells == world.map.cells).all()
+
+
+def test_a_map_in_place_of_one_line():
+    assert make(["#a.#"]).map.cells.shape == (1, 4)
+
+
+@pytest.mark.parametrize(("drawn", "why"), [([], "is empty"), (["#a", 3], "list of lines"), ("#a\n###", "ragged")])
+def test_a_bad_map_in_place_is_one_sentence(drawn, why):
+    with pytest.raises(ValueError, match=why):
+        make(drawn)

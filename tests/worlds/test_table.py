@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from empowerment import from_transitions, make
+from empowerment import exact, from_transitions, make
 from empowerment.worlds.world import outcome
 
 
@@ -59,3 +59,14 @@ def test_tree_paths_meet():
 def test_bad_tables_are_refused(table):
     with pytest.raises(ValueError, match="transitions"):
         from_transitions(table)
+
+
+def test_probabilities_may_be_rounded_as_their_type_rounds():
+    table = np.random.default_rng(0).dirichlet(np.ones(3), (3, 2))
+    single = from_transitions(table.astype(np.float32))
+    assert np.allclose(exact(single, 2).nats, exact(from_transitions(table), 2).nats, atol=1e-5)
+    assert single.odds.sum(-1) == pytest.approx(1, abs=1e-15)
+    with pytest.raises(ValueError, match="not a distribution"):
+        from_transitions(1.01 * table)
+    with pytest.raises(ValueError, match=r"for a single channel use emp\.capacity"):
+        from_transitions(table[0])

@@ -1,6 +1,7 @@
 """Episodes drawn: filmstrips with a bar for every action, as in the paper's maze figure, and videos (section 5.2)."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from ..worlds.world import World, take
 
 WIDTH = 2.6  # inches of one panel
 SMALLEST_CELL = 16  # pixels of a cell in a video
+MOST_FRAMES = 500
+"""Pictures of a video, which are held together in memory; of longer episodes every second, third, ... step is shown."""
 VIDEO_SIDE = 480  # pixels of its longer side, at least
 SHORT = {"up": "↑", "down": "↓", "left": "←", "right": "→", "stay": "•", "pick up": "pick"}
 
@@ -98,22 +101,25 @@ def _short(action: str) -> str:
 
 
 def video(world: World, episode: Episode, path: str | Path, fps: int = 5) -> None:
-    """Write what the agent saw as an mp4 file, each cell a square of pixels; the last picture stays for a second."""
-    import imageio.v2 as imageio
+    """Write what the agent saw as an animated GIF, each cell a square; the last picture stays for a second."""
+    from PIL import Image
 
-    times = [*range(episode.steps + 1), *[episode.steps] * fps]
-    with imageio.get_writer(path, fps=fps, macro_block_size=2, codec="libx264") as writer:
-        for t in times:  # one by one: all of a long episode's would fill the memory
-            frame = _enlarged(scene(world, take(episode.states, t)))
-            writer.append_data(frame)  # pyright: ignore[reportAttributeAccessIssue]
+    times = [*range(0, episode.steps, -(-episode.steps // MOST_FRAMES) or 1), episode.steps]
+
+    def frames() -> Iterator[Image.Image]:
+        for t in times:
+            yield Image.fromarray(_enlarged(scene(world, take(episode.states, t))))
+
+    rest = frames()
+    durations = [1000 // fps] * (len(times) - 1) + [1000]
+    next(rest).save(path, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0)
 
 
 def _enlarged(scene: np.ndarray) -> np.ndarray:
-    """Cells as squares of an even number of pixels, which video codecs ask for."""
+    """Cells as squares of pixels."""
     if max(scene.shape[:2]) >= VIDEO_SIDE // 2:
         return scene  # no cells, but a picture
     cell = max(SMALLEST_CELL, VIDEO_SIDE // max(scene.shape[:2]))
-    cell += cell % 2
     return scene.repeat(cell, axis=0).repeat(cell, axis=1)
 
 
@@ -129,4 +135,4 @@ def save_episode(world: World, episode: Episode, directory: Path, every: int | N
     figure = filmstrip(world, episode, every)
     for kind in ("png", "pdf"):
         figure.savefig(directory / f"filmstrip.{kind}", dpi=150)
-    video(world, episode, directory / "video.mp4")
+    video(world, episode, directory / "video.gif")

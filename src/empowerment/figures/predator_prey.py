@@ -111,8 +111,8 @@ def make_predator_prey(shop: Workshop) -> dict[str, Finding]:
             rates[name].append(catches(episodes))
             if seed == 0 and name == "greedy":
                 _traces(shop, world, estimator)
-                video(world, episodes[0], shop.out / "predator-prey.mp4", fps=5)
-                shop.files.append("predator-prey.mp4")
+                video(world, episodes[0], shop.out / "predator-prey.gif", fps=5)
+                shop.files.append("predator-prey.gif")
                 shop.episode(world, episodes[0], "predator-prey, greedy on learned empowerment", "greedy")
         if seed == 0:
             shop.draw(_landscapes(lands, within), _caption(within, shop.figure.horizon))

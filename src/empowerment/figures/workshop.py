@@ -146,8 +146,7 @@ class Workshop:
         left = [(seed, path) for seed, path in enumerate(paths) if updates_of(path) < total]
         if len(left) < 2:
             return
-        self.progress.now(f"{self.figure.name}: learning {world}, {len(left)} seeds")
-        with self.progress.watching(*paths):
+        with self.progress.watching(f"{self.figure.name}: {{}} {world}, {len(left)} seeds", *paths):
             seconds = train_runs(make(world), self.figure.horizon, left, resume=True, progress=False, **settings)
         for (_, path), spent in zip(left, seconds, strict=True):
             self._note(path.name, spent)
@@ -157,8 +156,8 @@ class Workshop:
         from ..variational.training import train
 
         run = self.out / "runs" / run_name(name, seed, self.quick)
-        self.progress.now(f"{self.figure.name}: learning {name}, seed {seed}")
-        with self.progress.watching(run), self._timed(run.name):
+        doing = f"{self.figure.name}: {{}} {name}, seed {seed}"
+        with self.progress.watching(doing, run), self._timed(run.name):
             settings = training_settings(name, self.quick)
             return train(world, self.figure.horizon, seed, run, resume=True, progress=False, **settings)
 
@@ -254,9 +253,10 @@ class Progress:
         self._seen[run] = done
 
     @contextlib.contextmanager
-    def watching(self, *runs: Path) -> Iterator[None]:
-        """Follow trainings while they run."""
+    def watching(self, doing: str, *runs: Path) -> Iterator[None]:
+        """Follow trainings while they run; `doing` says which, with a gap for what they do."""
         stop = threading.Event()
+        begun = sum(map(updates_of, runs))
 
         def watch() -> None:
             while not stop.wait(1.0):
@@ -265,6 +265,7 @@ class Progress:
         def follow() -> None:
             for run in runs:
                 self.follow(run)
+            self.now(doing.format("learning" if sum(map(updates_of, runs)) > begun else "compiling"))
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()

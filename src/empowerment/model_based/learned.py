@@ -10,6 +10,7 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from ..variational.acting import draw_chance
+from ..variational.keys import seed_key
 from ..variational.representation import weights
 from ..variational.sequence import actions_of
 from ..worlds.world import World, leaves, take
@@ -115,11 +116,11 @@ def learn_world(
     world: World, *, transitions: int = 2**14, hidden: int = 64, updates: int = 1500, seed: int = 0
 ) -> LearnedWorld:
     """Learn one step of a world by likelihood from agents that act at random; an eighth of the steps is held out."""
-    keys = jax.random.split(jax.random.key(seed), 3)
-    data = gather(world, transitions, key=keys[0])
+    gather_key, network_key, fit_key = jax.random.split(seed_key(seed, "model"), 3)
+    data = gather(world, transitions, key=gather_key)
     held = len(data.before) // 8
     seen, unseen = (jax.tree.map(lambda x, part=part: x[part], data) for part in (slice(held, None), slice(held)))
-    network = _fitted(Network(seen, hidden, key=keys[1]), seen, updates, key=keys[2])
+    network = _fitted(Network(seen, hidden, key=network_key), seen, updates, key=fit_key)
     mean, _ = network(unseen.before, unseen.action)
     change = unseen.after - unseen.before
     rms = jnp.sqrt(((change - mean) ** 2).mean() / (change**2).mean())

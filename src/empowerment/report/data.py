@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..worlds.registry import worlds
+from .leaderboard import leaderboard, read
 from .panels import landscape_panel, run_panels
 from .playback import FORMAT as PLAYBACK
 from .playback import check_playback
@@ -34,9 +35,12 @@ def gather(directory: Path, say: Callable[[str], None] = lambda message: None) -
     runs = _runs(directory, notes)
     panels = [p for group in _grouped(runs) for p in _panels(directory, group, notes, say)]
     panels += _landscapes(directory, panels, notes)
+    scores = read(_files(directory, "*.json"), LARGEST_JSON)
+    table, estimates = leaderboard(scores, notes)
     return {
         "name": directory.resolve().name,
-        "panels": panels,
+        "leaderboard": table,
+        "panels": panels + estimates,
         "curves": [_curves(group) for group in _grouped(runs) if any(run["curve"]["updates"] for run in group)],
         "runs": [{name: run[name] for name in ("run", "world", "facts")} for run in runs],
         "claims": _claims(directory, notes),

@@ -94,9 +94,11 @@ def _draw(estimator: Any, frames: np.ndarray, seed: int) -> np.ndarray:
     """`int[n, SAMPLES, K]`: sequences from the source, many states at a time."""
     import jax
 
+    from ..variational.keys import seed_key
+
     model, features = estimator.model, _features(estimator, frames)
     rows = np.repeat(np.arange(len(frames), dtype=np.int32), SAMPLES)
-    keys = jax.random.split(jax.random.key(seed), -(-len(rows) // BLOCK))
+    keys = jax.random.split(seed_key(seed, "futures"), -(-len(rows) // BLOCK))
     drawn = [
         np.asarray(_programs().sample(model, features, block, key))[:count]
         for key, (block, count) in zip(keys, _blocks(rows), strict=True)

@@ -166,8 +166,8 @@ function listen(plane, panel, explorer) {
 }
 
 class Explorer {
-  constructor(panel, root) {
-    Object.assign(this, { panel, root, run: 0, view: "all", mode: "start", cursor: null, goal: null });
+  constructor(panel, root, run = 0) {
+    Object.assign(this, { panel, root, run, view: "all", mode: "start", cursor: null, goal: null });
     this.index = new Map(panel.cells.map((cell, i) => [cell, i]));
     const values = panel.exact || panel.learned[0].nats;
     this.start = panel.cells[values.indexOf(Math.max(...values))];
@@ -205,7 +205,7 @@ class Explorer {
       views.length > 2 ? pills("Show", views, this.view, (view) => this.setView(view)) : null,
       panel.plans ? pills("A click sets the", [["start", "start"], ["goal", "goal"]], this.mode, (mode) => { this.mode = mode; }) : null,
       panel.plans ? el("button", { type: "button", class: "clear", onclick: () => this.clear() }, "Clear goal") : null,
-      runs.length > 1 ? choose("Seed", runs, "0", (value) => { this.run = Number(value); this.drawLandscapes(); }) : null);
+      runs.length > 1 ? choose(panel.learned[0].seed === null ? "Estimate" : "Seed", runs, String(this.run), (value) => { this.run = Number(value); this.drawLandscapes(); }) : null);
   }
 
   setView(view) {
@@ -389,12 +389,57 @@ function showLandscapes() {
     return el("button", { type: "button", "aria-pressed": String(i === 0), onclick: () => select(i) }, canvas, panel.name,
       el("small", {}, panel.scene || `K = ${panel.horizon}`), typeof r2 === "number" ? el("small", {}, `R² ${number(r2)}`) : null);
   });
-  const select = (i) => {
+  const select = (i, run = 0) => {
     buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(i === j)));
-    window.explorer = new Explorer(data.panels[i], card);
+    window.explorer = new Explorer(data.panels[i], card, run);
   };
+  window.selectPanel = select;
   section("Landscapes", hint).append(el("div", { class: "gallery", role: "group", "aria-label": "Worlds" }, ...buttons), card);
   select(0);
+}
+
+// ---- The benchmark ---------------------------------------------------------------------------------------------------
+
+function showLeaderboard() {
+  const board = data.leaderboard;
+  if (!board) return;
+  const names = Object.keys(board.columns);
+  const body = el("tbody", {});
+  const heads = names.map((name) => {
+    const head = el("th", { scope: "col", "aria-sort": "none" });
+    head.append(el("button", { type: "button", class: "sort", onclick: () => sort(name, head) }, board.columns[name]));
+    return head;
+  });
+  const text = (name, value) => (value === null || value === undefined ? "–" : typeof value !== "number" ? String(value)
+    : ["seeds", "violations", "steps"].includes(name) ? value.toLocaleString("en") : number(value, name === "processor_seconds" ? 1 : 4));
+  const line = (row) => {
+    const task = board.drawn.includes(row.task)
+      ? el("button", { type: "button", class: "open", title: "Show the estimate beside the truth", onclick: () => openEstimate(row) }, row.task) : row.task;
+    return el("tr", {}, ...names.map((name) => (name === "task" ? el("th", { scope: "row" }, task)
+      : el("td", { class: name === "estimator" ? null : "number" }, text(name, row[name])))));
+  };
+  const sort = (name, head) => {
+    const up = head.getAttribute("aria-sort") === "descending";
+    heads.forEach((other) => other.setAttribute("aria-sort", "none"));
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const rank = (row) => (row[name] === null || row[name] === undefined ? (up ? Infinity : -Infinity) : row[name]);
+    const rows = [...board.rows].sort((a, b) => {
+      const [x, y] = [rank(a), rank(b)];
+      const order = typeof x === "string" ? x.localeCompare(y) : x - y;
+      return up ? order : -order;
+    });
+    body.replaceChildren(...rows.map(line));
+  };
+  body.append(...board.rows.map(line));
+  section("Leaderboard", "Every estimator on every task, against certified values. Click a column to sort by it, a task to see the estimate beside the truth.").append(
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Leaderboard" }, el("table", { class: "leaderboard" }, el("thead", {}, el("tr", {}, ...heads)), body)));
+}
+
+function openEstimate(row) {
+  const i = data.panels.findIndex((panel) => panel.name === row.task && panel.learned.some((run) => run.run.startsWith(`${row.estimator}, `)));
+  if (i < 0) return;
+  window.selectPanel(i, data.panels[i].learned.findIndex((run) => run.run.startsWith(`${row.estimator}, `)));
+  document.querySelector(".explorer").scrollIntoView({ block: "start" });
 }
 
 // ---- Charts ---------------------------------------------------------------------------------------------------------
@@ -621,4 +666,4 @@ nameTheme();
 
 document.title = `Empowerment: ${data.name}`;
 document.getElementById("made").textContent = `${data.name} · empowerment ${data.made.version}, Python ${data.made.python}, ${data.made.date}`;
-for (const show of [showClaims, showLandscapes, showEpisodes, showCurves, showPictures, showTables, showSettings]) show();
+for (const show of [showClaims, showLeaderboard, showLandscapes, showEpisodes, showCurves, showPictures, showTables, showSettings]) show();

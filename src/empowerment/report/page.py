@@ -30,7 +30,7 @@ def build_report(directory: str | Path, say: Callable[[str], None] = lambda mess
     if not directory.is_dir():
         raise ValueError(f"directory {str(directory)!r} does not exist; give one with runs or figures in it")
     data = gather(directory, say)
-    parts = ("panels", "curves", "claims", "episodes", "pictures", "tables")
+    parts = ("leaderboard", "panels", "curves", "claims", "episodes", "pictures", "tables")
     if not any(data[part] for part in parts):
         raise ValueError(
             f"directory {str(directory)!r} holds no runs, landscapes, figures, episodes or claims; "

@@ -1,6 +1,6 @@
 """Landscapes as the page needs them: values of each cell, exact and learned, and what follows from each."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,21 @@ def run_panels(estimators: list[Any], names: list[str], seeds: list[Any], notes:
             panel["scene"] = f"{scene}, β = {beta:g}".removeprefix(", ")
         panels.append(panel | _futures(estimators[0], take(states, keep), notes))
     return panels
+
+
+def estimate_panel(truth: Landscape, estimates: dict[str, np.ndarray]) -> dict[str, Any]:
+    """A panel of exact values and of estimates of them, by name."""
+    keep = _shown(truth)
+    learned = [
+        {
+            "run": name,
+            "seed": None,
+            "nats": _rounded(nats[keep]),
+            "fit": _fit(replace(truth, nats=nats), truth),
+        }
+        for name, nats in estimates.items()
+    ]
+    return _frame(truth, "", keep) | {"actions": [], "exact": _rounded(truth.nats[keep]), "learned": learned}
 
 
 def landscape_panel(land: Landscape) -> dict[str, Any]:

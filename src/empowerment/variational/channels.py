@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from .experience import Batch, Chooser
 from .host import generator
+from .keys import seed_key
 from .sequence import Actions, Categorical, Gaussian
 
 Channel = Callable[..., Any]
@@ -149,7 +150,7 @@ class ChannelExperience:
 def channel_experience(channel: Channel, inputs: Inputs, size: int, seed: int) -> ChannelExperience:
     """Experience of a channel, with the centre and spread of a first sample of its outputs."""
     raw = ChannelExperience(channel, inputs, size, _in_numpy(channel))
-    sample = np.asarray(raw.sample(jax.random.key(seed)), np.float64)
+    sample = np.asarray(raw.sample(seed_key(seed, "scale")), np.float64)
     if not np.isfinite(sample).all():
         raise ValueError("channel gave NaN or infinity; let it give finite numbers")
     spread = sample.std(0)

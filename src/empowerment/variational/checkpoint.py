@@ -24,8 +24,8 @@ from safetensors.numpy import save as to_bytes
 from ..files import write_atomically
 from .trees import digest, flatten
 
-FORMAT = 2
-"""Format 1 had no checksum of run.json and of the metrics; it is still read."""
+FORMAT = 1
+"""Version of the layout of run directories: later versions of the package read this one and those after it."""
 DIGEST = 64  # characters of a checksum
 KEPT = 2
 """Checkpoints that are kept: the newest, and one before it in case that is damaged."""
@@ -50,7 +50,7 @@ class RunDirectory:
         self.metrics = self.path / "metrics.jsonl"
         self._checkpoints = self.path / "checkpoints"
         self._identity: str | None = None
-        """Checksum of run.json, which every checkpoint repeats; None before it is known, and in format 1."""
+        """Checksum of run.json, which every checkpoint repeats; None before it is known."""
         self._logged = hashlib.sha256()
         """Of the metrics so far."""
 
@@ -84,12 +84,12 @@ class RunDirectory:
             facts = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             raise ValueError(f"{str(path)!r} is damaged; train anew, or restore the file") from None
-        if not isinstance(facts, dict) or facts.get("format") not in range(1, FORMAT + 1):
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             raise ValueError(
-                f"{str(path)!r} is not of a format that this version reads (1 to {FORMAT}); update empowerment"
+                f"{str(path)!r} is not of the format that this version reads ({FORMAT}); update empowerment"
             )
         self._identity = facts.pop("sha256", None)
-        if self._identity != _digest_of_facts(facts) and not (facts["format"] == 1 and self._identity is None):
+        if self._identity != _digest_of_facts(facts):
             raise ValueError(f"{str(path)!r} is damaged: its checksum does not agree; train anew, or restore the file")
         return facts
 
@@ -128,9 +128,7 @@ class RunDirectory:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         except (SafetensorError, TypeError, ValueError, OSError) as error:
             raise ValueError(f"checkpoint {str(path)!r} is damaged ({error})") from None
-        checked = metadata.get(
-            "checked", metadata.get("sha256", "") + metadata.get("facts", "")
-        )  # the second: format 1
+        checked = metadata.get("checked", "")
         facts = checked[DIGEST:]
         if checked[:DIGEST] != digest(arrays, facts):
             raise ValueError(f"checkpoint {str(path)!r} is damaged: its checksum does not agree")
@@ -169,8 +167,7 @@ class RunDirectory:
         if not self.metrics.exists():
             return
         data = self._lines(facts["metrics"])
-        expected = facts.get("lines", hashlib.sha256(data).hexdigest())  # format 1 has none
-        if len(data) < facts["metrics"] or hashlib.sha256(data).hexdigest() != expected:
+        if len(data) < facts["metrics"] or hashlib.sha256(data).hexdigest() != facts.get("lines"):
             raise ValueError(
                 f"{str(self.metrics)!r} is damaged before update {facts['updates']} (delete it to begin curves anew)"
             )

@@ -7,6 +7,7 @@ single device is a mesh of `None`, on which all of this falls away.
 """
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -24,6 +25,21 @@ from .trees import flatten, unflatten
 AXIS = "devices"
 SHARED, SPREAD = Spec(), Spec(AXIS)
 """The same on every device; or rows divided among them."""
+
+_started_in: int | None = None
+"""The process in which this package started JAX."""
+
+
+def refuse_fork() -> None:
+    """JAX's threads do not survive a fork: a forked process would wait for them forever."""
+    global _started_in
+    if _started_in is None:
+        _started_in = os.getpid()
+    elif _started_in != os.getpid():
+        raise ValueError(
+            "this process was forked after JAX had started, and JAX would hang in it; start processes by 'spawn': "
+            "gymnasium.vector.AsyncVectorEnv(..., context='spawn'), or start_method='spawn' in Stable-Baselines3"
+        )
 
 
 @cache

@@ -4,7 +4,6 @@ import itertools
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,17 +11,22 @@ from ..exact import check_states
 from ..landscape import Landscape, learned_nats
 from ..worlds.learnable import HostWorld
 from ..worlds.world import State, World, identify, leaves, stack, take
+from .devices import refuse_fork
 from .experience import Batch
+from .keys import seed_key
 from .learner import Model
 from .objective import bound, log_normaliser
 from .sequence import Categorical
-from .settings import Config, check_seed, is_whole
+from .settings import Config, is_whole
 
 BLOCK = 256  # observations encoded together; the last block is padded so that few compilations serve all
 BLOCK_NUMBERS = 2**17
 """... or fewer, if they hold more numbers than this: large pictures are encoded faster while they stay in caches."""
 MOST_SEQUENCES = 2**17
-ROUNDING = 1e-5  # nats; estimates are worked out in float32
+SLACK = 0.01
+"""Nats by which an estimate may lie outside of what is possible: an error of learning, not nonsense."""
+FARTHEST = 100
+"""Observations may differ from the mean by this many times what the training's first ones did."""
 
 
 class Bound(NamedTuple):
@@ -66,16 +70,16 @@ class Estimator:
         most = self.config.horizon * choices / self.config.beta
         # The entropy of vectors, which β below 1 rewards, may be negative.
         least = 0.0 if isinstance(actions, Categorical) or self.config.beta == 1 else -np.inf
-        return ~((nats >= least - ROUNDING) & (nats <= most + ROUNDING))
+        return ~((nats >= least - SLACK) & (nats <= most + SLACK))
 
     def source(self, observation: Any, samples: int | np.integer = 1, seed: int | np.integer = 0) -> np.ndarray:
         """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]` or `float[samples, K, size]`."""
         if not is_whole(samples, 1):
             raise ValueError(f"samples={samples!r} must be a whole number of 1 or more")
-        check_seed(seed)
+        key = seed_key(seed, "source")
         frames = self._checked(np.asarray(observation)[None])
         rows = jnp.zeros(samples, jnp.int32)
-        return np.asarray(self._choose(self.model, jnp.asarray(frames), rows, key=jax.random.key(seed)))
+        return np.asarray(self._choose(self.model, jnp.asarray(frames), rows, key=key))
 
     def plan(self, observation: Any, goal: Any) -> np.ndarray:
         """The decoder as a planner: a likely sequence from one observation to another, `int[K]` or `float[K, size]`."""
@@ -161,23 +165,39 @@ class Estimator:
                 f"world {world.name!r} has other actions than this was trained with; give one with the same"
             )
         if states is None:
-            return world, world.states()
-        if not isinstance(world, HostWorld):
-            return world, check_states(world, states)
-        states = np.asarray(states)
-        if not len(states):
+            states = world.states()
+        elif isinstance(world, HostWorld):
+            states = np.asarray(states)
+        else:
+            states = check_states(world, states)
+        if not len(leaves(states)[0]):
             raise ValueError("states is empty; give at least one observation")
+        self._checked(world.observe(take(states, slice(1))))
         return world, states
 
     def _checked(self, observations: Any) -> np.ndarray:
-        array, shape = np.asarray(observations), self.model.representation.centre.shape
-        if array.shape[1:] != shape or not np.issubdtype(array.dtype, np.number):
+        """Observations of the type, shape and range that this was trained on; others are refused."""
+        refuse_fork()
+        array, seen = np.asarray(observations), self.model.representation
+        if array.shape[1:] != seen.centre.shape or not np.issubdtype(array.dtype, np.number):
             raise ValueError(
                 f"observations have shape {array.shape} and type {array.dtype}; this estimator was trained on "
-                f"batches of shape (n, {', '.join(map(str, shape))})"
+                f"batches of shape (n, {', '.join(map(str, seen.centre.shape))})"
             )
         if not np.isfinite(array).all():
             raise ValueError("observations contain NaN or infinity; mend them first")
+        if seen.pixels and array.dtype != np.uint8:
+            scaled = "(255 * x).round()" if array.size and array.max() <= 1 else "x"
+            raise ValueError(
+                f"observations have type {array.dtype}; this estimator was trained on uint8 pixels from 0 to 255: pass "
+                f"them as the environment shows them, or {scaled}.astype(numpy.uint8)"
+            )
+        distance = 0.0 if seen.pixels else float(np.abs(array - np.asarray(seen.centre)).max(initial=0.0))
+        if distance > FARTHEST * float(seen.reach):
+            raise ValueError(
+                f"observations lie up to {distance:.3g} away from the training's mean, whose own lay up to "
+                f"{float(seen.reach):.3g} away; pass them in the units of training, or train on states like these"
+            )
         return array
 
     def _in_blocks(self, function: Any, observations: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from ..reach import closure
 from ..worlds.table import TableWorld
-from ..worlds.world import State, World, identify, leaves, stack, take
+from ..worlds.world import State, World, blocks, identify, leaves, stack, take
 from .acting import act, draw_chance
 from .devices import SHARED, SPREAD, constrain, gather_rows, on_each
 from .pictures import Distinct, Mosaic, distinct, mosaic
@@ -44,8 +44,12 @@ IN_A_ROW = 4
 """Windows that an agent plays in a row where it does not start anew before every update."""
 STROLLERS, HOST_STROLLERS, STROLL = 8192, 1024, 40
 """Agents, fewer where the world runs on the host, and steps of the random play that further starts come from."""
-SAMPLE = 256
-"""Observations that the representation's centre and scale are taken from, at least."""
+SAMPLE, LARGEST_SAMPLE = 256, 2**26
+"""Observations that the representation's centre and scale are taken from, and how many bytes they take at most."""
+LARGEST_STROLL = 2**31
+"""Bytes of the states and observations of random play; in larger worlds fewer agents play."""
+LARGEST_FRAMES = 2**30
+"""Bytes of all frames of a tabulated world; where they would take more, it is learned without a table."""
 SIMPLER = 0.5
 """Share of the updates before states with everything moved about are started from: what moves is to be seen first."""
 USUAL, FREAK = 0.05, 0.001
@@ -171,36 +175,36 @@ class Experience(NamedTuple):
 
     def _move(self, agents: Agents, mind: Mind, *, key: Key[Array, ""]) -> State:
         """Send some agents back to where errors were large, and the dead and some others to a new start."""
-        keys = jax.random.split(key, 4)
+        place_key, revisit_key, restart_key, fresh_key, walk_key = jax.random.split(key, 5)
         levels = jnp.cumsum(agents.errors**2)
-        draws = jax.random.uniform(keys[0], (self.agents,)) * levels[-1]
+        draws = jax.random.uniform(place_key, (self.agents,)) * levels[-1]
         back = take(agents.visited, jnp.searchsorted(levels, draws).clip(0, len(levels) - 1))
-        states = _choose(jax.random.uniform(keys[1], (self.agents,)) < self.revisit, back, agents.states)
-        again = self.world.terminal(states) | (jax.random.uniform(keys[2], (self.agents,)) < self.restart)
-        fresh = self._fresh(mind.done(), key=keys[3])
+        states = _choose(jax.random.uniform(revisit_key, (self.agents,)) < self.revisit, back, agents.states)
+        again = self.world.terminal(states) | (jax.random.uniform(restart_key, (self.agents,)) < self.restart)
+        fresh = self._fresh(mind.done(), key=fresh_key)
         states = _choose(again, fresh, states)
         if self.walks:
-            walked = self._walk(agents, fresh, mind, key=jax.random.fold_in(key, 1))
+            walked = self._walk(agents, fresh, mind, key=walk_key)
             states = jax.tree.map(lambda all, some: all.at[::WALKING].set(some), states, walked)
         return constrain(self.mesh, states, SPREAD)
 
     def _walk(self, agents: Agents, fresh: State, mind: Mind, *, key: Key[Array, ""]) -> State:
         """Every so many agents, one step on from where their last window started: mostly by the action that led to the
         best state in one draw of chance for each; the dead and the weary start anew."""
-        keys = jax.random.split(key, 5)
+        look_key, stray_key, any_key, weary_key, step_key = jax.random.split(key, 5)
         here = jax.tree.map(lambda x: x[: self.agents : WALKING], agents.visited)
         walkers, actions = len(leaves(here)[0]), len(self.world.actions)
         each = jax.tree.map(lambda x: jnp.repeat(x, actions, axis=0), here)
         action = jnp.tile(jnp.arange(actions), walkers)
-        following = self.world.step(each, action, draw_chance(self.world, each, action, key=keys[0]))
+        following = self.world.step(each, action, draw_chance(self.world, each, action, key=look_key))
         room = 0 if self.mesh is None else -len(action) % self.mesh.size  # every device has as many
         padded = jax.tree.map(lambda x: jnp.pad(x, [(0, room)] + [(0, 0)] * (x.ndim - 1)), following)
         values = mind.value(*on_each(self.mesh, self._look)(padded))[: len(action)].reshape(walkers, actions)
-        strays = jax.random.uniform(keys[1], (walkers,)) < STRAYING
-        taken = jnp.where(strays, jax.random.randint(keys[2], (walkers,), 0, actions), values.argmax(-1))
+        strays = jax.random.uniform(stray_key, (walkers,)) < STRAYING
+        taken = jnp.where(strays, jax.random.randint(any_key, (walkers,), 0, actions), values.argmax(-1))
         # Chance is drawn anew: an agent does not know it when it chooses.
-        there = self.world.step(here, taken, draw_chance(self.world, here, taken, key=keys[4]))
-        again = self.world.terminal(there) | (jax.random.uniform(keys[3], (walkers,)) < WEARY)
+        there = self.world.step(here, taken, draw_chance(self.world, here, taken, key=step_key))
+        again = self.world.terminal(there) | (jax.random.uniform(weary_key, (walkers,)) < WEARY)
         return _choose(again, jax.tree.map(lambda x: x[::WALKING], fresh), there)
 
     def _everyones(self, visited: list[State]) -> State:
@@ -212,13 +216,18 @@ class Experience(NamedTuple):
 
         return jax.tree.map(one, *visited)
 
+    def steps_taken(self, updates: int, horizon: int) -> int:
+        """Steps of the world in so many updates."""
+        return updates * horizon * self.agents * self.windows * self.ends
+
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         """Observations of agents that acted at random, for the representation's centre and scale."""
         if self.frames is not None:
             return self.frames
-        count = max(self.agents, SAMPLE)
-        agents, (first, later) = self._fresh(1.0, count, key=key), jax.random.split(key)
-        agents = act(self.world, agents, actions_of(self.world).uniform((count, 10), first), key=later)
+        count = max(min(max(self.agents, SAMPLE), LARGEST_SAMPLE // frame_bytes(self.world)), 2)
+        fresh_key, draw_key, act_key = jax.random.split(key, 3)
+        actions = actions_of(self.world).uniform((count, 10), draw_key)
+        agents = act(self.world, self._fresh(1.0, count, key=fresh_key), actions, key=act_key)
         return jnp.asarray(self.world.observe(agents))
 
     def _fresh(self, done: Any, agents: int | None = None, *, key: Key[Array, ""]) -> State:
@@ -322,13 +331,16 @@ def beginnings(world: World, horizon: int, looking: bool = True) -> tuple[State,
     own starts and any.
     """
     rng, starts = np.random.default_rng(0), world.states()
-    count, strollers = len(leaves(starts)[0]), HOST_STROLLERS if world.on_host else STROLLERS
-    size = max(count, strollers)
+    count, each = len(leaves(starts)[0]), sum(np.asarray(x).nbytes for x in leaves(world.start))
+    fitting = max(LARGEST_STROLL // (STROLL * (each + frame_bytes(world))), 1)
+    strollers = min(HOST_STROLLERS if world.on_host else STROLLERS, fitting)
+    size = min(max(count, strollers), max(LARGEST_STROLL // (8 * each), 1))
     path = _stroll(world, take(starts, rng.integers(count, size=strollers)), rng)
     alive = [~np.asarray(world.terminal(states)) for states in path]
     met = stack([take(states, living) for states, living in zip(path[1:], alive[1:], strict=True)])
     _, distinct = np.unique(identify(met), return_index=True)
-    own, any_met = take(starts, np.arange(size) % count), take(met, rng.choice(distinct, size))
+    rows = np.arange(size) % count if size >= count else rng.choice(count, size, replace=False)
+    own, any_met = take(starts, rows), take(met, rng.choice(distinct, size))
     if not looking:
         return stack([own, any_met]), None
     # Of a long window, what happens late says little of where it began.
@@ -366,17 +378,25 @@ def _changes(world: World, path: list[State], alive: list[np.ndarray], horizon: 
         differ = world.observe(before) != world.observe(after)
         return differ.sum(axis=tuple(range(1, differ.ndim)))
 
+    together = max(LARGEST_SAMPLE // frame_bytes(world), 1)
     for before, after, living in zip(path, path[horizon:], alive, strict=False):
-        yield np.asarray(count(before, after))[living]
+        pairs = zip(blocks(before, together), blocks(after, together), strict=True)
+        yield np.concatenate([np.asarray(count(*pair)) for pair in pairs])[living]
+
+
+def frame_bytes(world: World) -> int:
+    """Bytes of one observation."""
+    return max(np.asarray(world.observe(world.start)).nbytes, 1)
 
 
 def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
-    """The world as a table, its frames and its own starts; None if more than `limit` states are within reach."""
+    """The world as a table, its frames and its own starts; None if more than `limit` states are within reach, or if
+    their frames would take too much memory."""
     starts = world.states()
     if world.continuous is not None or not world.chances or len(leaves(starts)[0]) > limit:
         return None
     table = closure(world, starts, limit)
-    if table.size > limit:
+    if table.size > limit or table.size * frame_bytes(world) > LARGEST_FRAMES:
         return None
     odds = np.ones(table.successors.shape) if table.odds is None else table.odds
     ends = np.asarray(world.terminal(table.states))

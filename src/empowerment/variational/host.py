@@ -77,10 +77,15 @@ class HostExperience:
         self._recent: Recent | None = None
         self.dropped = 0
         """Windows that were cut off or whose simulation diverged."""
+        self._steps = 0
 
     def init(self, key: Key[Array, ""]) -> tuple[()]:
         """Nothing: agents are where their environments are."""
         return ()
+
+    def steps_taken(self, updates: int, horizon: int) -> int:
+        """Steps of all copies together since this process began."""
+        return self._steps
 
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         """Observations of copies that acted at random, for the representation's centre and scale."""
@@ -106,6 +111,7 @@ class HostExperience:
             self._world.renew()
             actions = np.asarray(choose(self._world.seen, np.arange(self._world.copies), key=now))
             windows = play(self._world, actions)
+            self._steps += actions.shape[0] * actions.shape[1]
             self._recent.add(windows)
             self.dropped += len(actions) - len(windows.actions)
             found, fruitless = found + len(windows.actions), 0 if len(windows.actions) else fruitless + 1

@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .channels import Channel, ChannelExperience, Inputs, channel_experience
+from .compiled import keep_compiled
+from .devices import refuse_fork
 from .host import Compiled
+from .keys import seed_key
 from .learner import Learner, Model
 from .objective import bound
 from .sequence import Actions, Categorical, Gaussian
-from .settings import LARGEST, LARGEST_SIZE, check_seed, configure, given, is_whole, refuse_beta, settled
+from .settings import LARGEST, LARGEST_SIZE, configure, given, is_whole, refuse_beta, settled
 from .training import Run, learn
 
 BLOCK = 2**14
@@ -37,7 +40,7 @@ class LearnedSource(_Half):
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
         """Inputs, as the channel takes them."""
         empty = self._where.empty
-        draws = self._model.choose(empty, jnp.zeros(count, jnp.int32), key=jax.random.key(seed))
+        draws = self._model.choose(empty, jnp.zeros(count, jnp.int32), key=seed_key(seed, "source"))
         return np.asarray(self._where.inputs.shaped(draws))
 
     def log_prob(self, inputs: Any) -> np.ndarray:
@@ -145,9 +148,10 @@ def maximise_information(
     >>> round(maximise_information(flip, source=2, updates=100, batch=256).nats, 1)  # 0.368
     0.4
     """
+    refuse_fork()
+    keep_compiled()
     kind: Any = Categorical(int(source)) if is_whole(source, 0) else source
     _check(channel, kind, decoder, steps, samples)
-    check_seed(seed)
     settings = given(settings)
     strange = [name for name in settings if name in NOT_OF_CHANNELS]
     if strange:
@@ -157,8 +161,6 @@ def maximise_information(
     inputs = Inputs(kind, steps)
     usual = {"updates": 1500, "batch": 1024, "optimiser": "adam"}
     config = configure(inputs.length, usual | settings | {"features": decoder, "hidden": decoder})
-    if "muon_rate" in settings and config.optimiser != "muon":
-        raise ValueError(f"muon_rate={config.muon_rate!r} is for optimiser='muon'; give learning_rate")
     config = settled(config, False)
     refuse_beta(config.beta, not isinstance(kind, Categorical), "a channel of vectors")
     where = channel_experience(channel, inputs, config.batch, seed)
@@ -181,7 +183,7 @@ def _measured(model: Model, where: ChannelExperience, beta: float, samples: int,
     """The bound of each of `samples` inputs of the learned source."""
     terms, choose = eqx.filter_jit(Model.terms), eqx.filter_jit(Model.choose)
     empty, values = where.empty, []
-    for key in jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), -(-samples // BLOCK)):
+    for key in jax.random.split(seed_key(seed, "measure"), -(-samples // BLOCK)):
         draw, send = jax.random.split(key)
         sequences = choose(model, empty, jnp.zeros(BLOCK, jnp.int32), key=draw)
         log_q, log_h, _ = terms(model, where.batch(sequences, where.received(sequences, key=send)))

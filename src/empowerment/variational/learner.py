@@ -23,10 +23,9 @@ PRICE_RATE = 0.02
 """First step of the price of power, as a share of its first value, for each 100 % of power beyond what is allowed."""
 
 
-MUON, MUON_STEPS = (3.4445, -4.775, 2.0315), 5
-"""Coefficients of X, XXᵀX and (XXᵀ)²X in a step towards an orthogonal matrix, and how many steps Muon makes."""
-LONG = 2
-"""How many times as many rows as columns make a matrix long."""
+MUON_RMS = 0.5
+"""Root mean square of Muon's change of a matrix for a learning rate of 1. Adam's is about 1, so that one rate serves
+both; half of it was as good as a rate of its own (docs/experiments.md)."""
 READ = 2048
 """Ends that are read at once, where each distinct one is read once."""
 
@@ -305,12 +304,7 @@ class Learner(NamedTuple):
             return optax.adagrad(rate)
         if config.optimiser == "adam":
             return optax.adam(rate)
-        matrices = optax.chain(
-            optax.contrib.scale_by_muon(ns_steps=0, weight_dimension_numbers=_axes),
-            optax.stateless(lambda change, _: jax.tree.map(lambda x: _widen(orthogonal(x)), change)),
-            optax.scale_by_learning_rate(self._schedule(config.muon_rate)),
-        )
-        return optax.multi_transform({"matrix": matrices, "other": optax.adam(rate)}, _kinds)
+        return optax.contrib.muon(rate, muon_weight_dimension_numbers=_axes, consistent_rms=MUON_RMS)
 
 
 class LearnerMind(NamedTuple):
@@ -338,43 +332,11 @@ def cost(model: Model, actions: Array) -> Any:
     return 0.0 if model.price is None else jax.lax.stop_gradient(model.price) * (actions**2).sum((1, 2))
 
 
-def _kinds(model: Model) -> Any:
-    """Which optimiser each array gets: Muon is for matrices that mix many inputs into many outputs."""
+def _axes(model: Any) -> Any:
+    """Which arrays Muon gets, as matrices from inputs to outputs: those that mix many into many. Adam gets the rest."""
 
-    def kind(path: Any, x: Array) -> str:
-        name = jax.tree_util.keystr(path)
-        return "matrix" if x.ndim == 2 and min(x.shape) >= 10 and "bias" not in name else "other"
+    def axes(path: Any, x: Array) -> Any:
+        matrix = x.ndim == 2 and min(x.shape) >= 10 and "bias" not in jax.tree_util.keystr(path)
+        return optax.contrib.MuonDimensionNumbers(reduction_axis=0, output_axis=1) if matrix else None
 
-    return jax.tree_util.tree_map_with_path(kind, model)
-
-
-def _axes(change: Any) -> Any:
-    return jax.tree.map(lambda _: optax.contrib.MuonDimensionNumbers(reduction_axis=0, output_axis=1), change)
-
-
-def orthogonal(x: Float[Array, "inputs outputs"]) -> Float[Array, "inputs outputs"]:
-    """Nearly orthogonal: every singular value of a matrix whose norm is at most 1 is brought close to 1, by Muon's five
-    steps of Newton and Schulz.
-
-    Long matrices are multiplied only twice: in between the same is done to XᵀX, which is small.
-    """
-    if x.shape[0] < x.shape[1]:
-        return orthogonal(x.T).T
-    linear, cubic, quintic = MUON
-    if x.shape[0] < LONG * x.shape[1]:
-        for _ in range(MUON_STEPS):
-            square = x.T @ x
-            x = linear * x + x @ (cubic * square + quintic * square @ square)
-        return x
-    square = x.T @ x
-    one = factor = jnp.eye(len(square))
-    for _ in range(MUON_STEPS):
-        step = linear * one + cubic * square + quintic * square @ square
-        factor, square = factor @ step, step @ square @ step
-    return x @ factor
-
-
-def _widen(change: Float[Array, "inputs outputs"]) -> Float[Array, "inputs outputs"]:
-    """Matrices of many inputs take larger steps, since each of their singular directions carries more."""
-    inputs, outputs = change.shape
-    return change * max(1.0, inputs / outputs) ** 0.5
+    return jax.tree_util.tree_map_with_path(axes, model)

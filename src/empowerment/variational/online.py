@@ -6,7 +6,7 @@ import jax
 
 from ..worlds.world import World
 from .estimator import Estimator
-from .settings import checked, given, is_whole
+from .settings import checked, given, is_whole, split_preset
 from .soundness import refuse_bad_update
 from .training import prepare
 
@@ -23,7 +23,8 @@ class Online(Estimator):
     def __init__(self, world: World, horizon: int = 5, every: int = 64, seed: int = 0, **settings: Any):
         if not is_whole(every, 1):
             raise ValueError(f"every={every!r} must be a whole number of 1 or more")
-        run = prepare(world, checked(world, horizon, settings), seed, told=given(settings))
+        told = given(split_preset(settings)[0])
+        run = prepare(world, checked(world, horizon, settings), seed, told=told)
         self._carry, self._every, self._paid = run.init(seed), every, 0
         self._advance = run.advance if run.experience.on_host else jax.jit(run.advance)
         super().__init__(self._carry.learner.average, run.learner.config, world)

@@ -102,11 +102,15 @@ class Representation(eqx.Module):
     """
 
     centre: Float[Array, "..."]
+    reach: Float[Array, ""]
+    """Largest distance of a number of the sample from its centre."""
     scale: Float[Array, ""] | Float[Array, "channels channels"]
     kernels: tuple[Float[Array, "patch filters"], ...]
     biases: tuple[Float[Array, "filters"], ...]
     dense: tuple[Float[Array, "inputs outputs"], ...]
     dense_biases: tuple[Float[Array, "outputs"], ...]
+    pixels: bool = eqx.field(static=True)
+    """Whether observations are bytes, 0 to 255."""
 
     FILTERS = ((4, 1), (3, 2))
     """Size and stride of the paper's two convolutions, of ten filters each."""
@@ -114,7 +118,9 @@ class Representation(eqx.Module):
     def __init__(self, sample: Shaped[Array, "n *shape"], features: int, whiten: bool = True, *, key: Key[Array, ""]):
         """`sample`: a batch of observations, for their shape, centre and scale."""
         x = sample.astype(jnp.float32)
+        self.pixels = sample.dtype == jnp.uint8
         self.centre = x.mean(0)
+        self.reach = jnp.abs(x - self.centre).max()
         self.scale = whitening(x - self.centre) if whiten and x.ndim == 4 else _deviation(x - self.centre) + 1e-6
         keys = iter(jax.random.split(key, 4))
         if x.ndim == 4:

@@ -5,9 +5,8 @@ one after the other. Each is exactly what it would be alone on that core; what o
 """
 
 import os
-import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -16,14 +15,13 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import jax
 from tqdm import tqdm
 
 from ..worlds.learnable import HostWorld
 from ..worlds.world import World, check_world
 from .checkpoint import RunDirectory
 from .estimator import Estimator
-from .settings import check_seed
+from .keys import check_seed
 from .training import load, refuse_existing, train
 
 
@@ -75,31 +73,41 @@ def train_runs(
     """A training for each pair of a seed and a directory; gives the seconds that each took."""
     for _, path in runs:
         refuse_existing(RunDirectory(path), resume)
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    context, workers = get_context("spawn"), max(min(len(runs), len(cores)), 1)
-    free = context.Queue()
-    for core in cores:
-        free.put(core)
     one = partial(_train, world, horizon, resume, settings)
+    with tqdm(total=len(runs), unit="seed", disable=not progress) as bar:
+        return side_by_side(one, runs, lambda: bar.update())
+
+
+def cores() -> list[int]:
+    """Numbers of the processor cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def side_by_side(
+    work: Callable[[Any], Any], jobs: Sequence[Any], done: Callable[[], object], workers: int | None = None
+) -> list[Any]:
+    """`work` of every job, each in a process on a core of its own, as many at a time as there are cores."""
+    context, count = get_context("spawn"), max(min(len(jobs), workers or len(cores())), 1)
+    free, results = context.Queue(), []
+    for i in range(count):
+        free.put(cores()[i % len(cores())])
     try:
-        with (
-            tempfile.TemporaryDirectory() as compiled,
-            ProcessPoolExecutor(workers, context, initializer=_settle, initargs=(free, compiled)) as pool,
-        ):
-            return list(tqdm(pool.map(one, runs), total=len(runs), unit="seed", disable=not progress))
+        with ProcessPoolExecutor(count, context, initializer=_settle, initargs=(free,)) as pool:
+            for result in pool.map(work, jobs):
+                results.append(result)
+                done()
     except BrokenProcessPool:
         raise ChildProcessError(
-            "a training was ended from outside, or could not begin; go on with resume (--resume)"
+            "a process was ended from outside, or could not begin; resume with the same command (train: --resume)"
         ) from None
+    return results
 
 
-def _settle(free: Any, compiled: str) -> None:
+def _settle(free: Any) -> None:
     """On a core of its own, and without reserving a whole GPU."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {free.get()})
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", compiled)
 
 
 def _train(world: World, horizon: int, resume: bool, settings: dict[str, Any], run: tuple[int, Path]) -> float:

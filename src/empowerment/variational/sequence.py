@@ -233,15 +233,17 @@ class Sequence(eqx.Module):
         *,
         key: Key[Array, ""],
     ):
-        keys = jax.random.split(key, inputs + 4)
+        embedding_key, bias_key, gate_key, inputs_key, layers_key = jax.random.split(key, 5)
         self.actions, self.prefix, self.standard = actions, prefix, standard
-        self.inputs = tuple(weights(k, features, hidden, gain=2.0 / inputs) for k in keys[4:])
-        self.gate = weights(keys[3], features, hidden, gain=1.0) if inputs > 1 else None
-        self.embedding = 0.5 * jax.random.normal(keys[0], (horizon, actions.size, hidden))
-        self.first_bias = 0.1 * jax.random.normal(keys[1], (horizon, hidden))
-        self.second = weights(keys[2], hidden, hidden)
+        self.inputs = tuple(
+            weights(k, features, hidden, gain=2.0 / inputs) for k in jax.random.split(inputs_key, inputs)
+        )
+        self.gate = weights(gate_key, features, hidden, gain=1.0) if inputs > 1 else None
+        self.embedding = 0.5 * jax.random.normal(embedding_key, (horizon, actions.size, hidden))
+        self.first_bias = 0.1 * jax.random.normal(bias_key, (horizon, hidden))
+        self.second, *deeper = (weights(k, hidden, hidden) for k in jax.random.split(layers_key, layers - 1))
+        self.deeper = tuple(deeper)
         self.second_bias = jnp.zeros((horizon, hidden))
-        self.deeper = tuple(weights(jax.random.fold_in(key, i), hidden, hidden) for i in range(2, layers))
         # Zero: every sequence is equally likely at first.
         self.last = jnp.zeros((horizon, hidden, actions.outputs))
         self.last_bias = jnp.zeros((horizon, actions.outputs))

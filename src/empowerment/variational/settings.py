@@ -29,17 +29,8 @@ LARGEST = {
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
-MOST_SEEDS = 2**32
-"""JAX's generators tell no more apart."""
 RAMP = 0.1
 """Share of the updates over which learning rates rise, where layers are standardised."""
-EARLIER: tuple[dict[str, Any], ...] = (
-    {"restart": 0.1, "revisit": 0.6, "ramp": 0.0, "standardise": False},
-    {"components": 1, "windows": 4, "walk": False},
-    {"ends": 1, "bayes": False},
-    {"layers": 2},
-)
-"""What runs did that do not say it: they were begun before there was a choice. What came together stands together."""
 COMPONENTS = 8
 """Normal distributions that a bounded number is drawn from one of."""
 NOISY: dict[str, Any] = {
@@ -53,9 +44,25 @@ NOISY: dict[str, Any] = {
     "standardise": True,
     "average": 0.98,
     "learning_rate": 0.012,
-    "muon_rate": 0.05,
 }
 """What is usual where chance decides."""
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "prefix": "previous",
+        "optimiser": "adagrad",
+        "learning_rate": 0.02,
+        "warm_up": 0.0,
+        "uniform": 0.0,
+        "bayes": False,
+        "ends": 1,
+        "layers": 2,
+        "average": 0.0,
+        "ramp": 0.0,
+        "standardise": False,
+    }
+}
+"""Settings by name. `paper`: the algorithm as printed, for comparison; a step sees the previous action only, everything
+is learned by Adagrad from the first update on, and sequences come from the source alone."""
 Optimiser = Literal["muon", "adam", "adagrad"]
 Method = Literal["variational", "importance", "reparameterised"]
 ModelKind = Literal["own", "learned"]
@@ -111,10 +118,8 @@ class Config:
     """Muon for matrices and Adam for the rest; or Adam; or Adagrad, as in the paper."""
     learning_rate: float = 4e-3
     """First learning rate; it falls linearly to zero."""
-    muon_rate: float = 2e-2
-    """First learning rate of the matrices with Muon."""
     ramp: float | None = None
-    """Share of the updates over which both rates first rise; by default 0.1 if layers are standardised, else none."""
+    """Share of the updates over which the rate first rises; by default 0.1 if layers are standardised, else none."""
     standardise: bool | None = None
     """Whether colours are whitened and all layers standardised, so that none falls silent; by default in worlds whose
     pictures are too many to be tabulated."""
@@ -143,11 +148,25 @@ def checked(world: World, horizon: int | np.integer, settings: dict[str, Any], r
     A run that is resumed is told what it was begun with, be it ignored or not.
     """
     check_world(world)
-    config = configure(horizon, usual(world, settings.get("method", "variational")) | settings)
+    own, preset = split_preset(settings)
+    config = configure(horizon, usual(world, own.get("method", "variational")) | preset | own)
     refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
     if not resuming:
-        _refuse_ignored(world, config, given(settings))
+        _refuse_ignored(world, config, given(own))
     return config
+
+
+def split_preset(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was set one by one, and what a preset sets where it is named."""
+    own = dict(settings)
+    preset = own.pop("preset", None)
+    if preset is None:
+        return own, {}
+    if preset not in PRESETS:
+        raise ValueError(
+            f"preset={preset!r} is unknown{did_you_mean(str(preset), PRESETS)}; give {' or '.join(map(repr, PRESETS))}"
+        )
+    return own, PRESETS[preset]
 
 
 def given(settings: dict[str, Any]) -> dict[str, Any]:
@@ -202,7 +221,7 @@ def _check(values: dict[str, Any]) -> None:
         value, least = values.get(name, 1), 2 if name == "layers" else 1
         if not is_whole(value, least, largest):
             raise ValueError(f"{name}={value!r} must be a whole number from {least} to {largest:,}")
-    for name in ("beta", "learning_rate", "muon_rate"):
+    for name in ("beta", "learning_rate"):
         if not is_number(values[name]) or not 0 < values[name] < float("inf"):
             raise ValueError(f"{name}={values[name]!r} must be a positive number")
     if not is_number(values["average"]) or not 0 <= values["average"] < 1:
@@ -237,11 +256,6 @@ def is_whole(value: Any, least: int, most: int | None = None) -> TypeGuard[int]:
     return least <= int(value) and (most is None or int(value) <= most)
 
 
-def check_seed(seed: Any) -> None:
-    if not is_whole(seed, 0, MOST_SEEDS - 1):
-        raise ValueError(f"seed={seed!r} must be a whole number of 0 or more, below 2^32")
-
-
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -272,8 +286,6 @@ def _refuse_ignored(world: World, config: Config, told: Collection[str]) -> None
         ignored["uniform_until"] = (
             "says until when a share of sequences is uniform, which is 0 here; give uniform= as well"
         )
-    if config.optimiser != "muon":
-        ignored["muon_rate"] = "is for optimiser='muon'; give learning_rate"
     if config.method == "importance":
         away = "does not apply to method='importance'; leave it out"
         ignored |= dict.fromkeys((*moves, "warm_up", "uniform", "uniform_until"), away)

@@ -24,7 +24,7 @@ def refuse_nonsense(run: Any, chunk: Callable[[Any, int], Any], before: Any, aft
     cause = cause or _cause(info, first, weights)
     raise ValueError(
         f"{cause} in update {done + first + 1}; nothing after update {done} is kept: "
-        "mend the observations, or train anew with lower rates (learning_rate, muon_rate)"
+        "correct the observations, or train again with a lower learning_rate"
     )
 
 

@@ -40,16 +40,16 @@ class TensorBoard:
     """Curves for `tensorboard --logdir DIRECTORY`."""
 
     def __init__(self, directory: str | Path):
-        self._directory = Path(directory)
-
-    def start(self, facts: dict[str, Any]) -> None:
         try:
             from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports] - an extra
         except ImportError:
             raise ValueError(
                 'TensorBoard needs tensorboardX; install it with: pip install ".[tensorboard]" in the clone'
             ) from None
-        self._writer = SummaryWriter(str(self._directory), write_to_disk=True)
+        self._make, self._directory = SummaryWriter, Path(directory)
+
+    def start(self, facts: dict[str, Any]) -> None:
+        self._writer = self._make(str(self._directory), write_to_disk=True)
         for name, value in facts["config"].items():
             self._writer.add_text(f"config/{name}", str(value))
 

@@ -16,12 +16,15 @@ from jax.sharding import Mesh
 from tqdm import tqdm
 
 from .. import _version
+from ..files import refuse_unwritable
+from ..limits import refuse_beyond
 from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
 from ..worlds.registry import rebuild
 from ..worlds.table import TableWorld
 from ..worlds.world import Continuous, World
 from .checkpoint import RunDirectory
+from .compiled import keep_compiled
 from .devices import (
     SHARED,
     all_devices,
@@ -32,19 +35,19 @@ from .devices import (
     leads,
     naming_losses,
     place,
+    refuse_fork,
     shardings,
     tree_from_leader,
 )
 from .estimator import Estimator
 from .experience import STAYING, Experience, experience, moves
-from .host import REUSE, Compiled, HostExperience
+from .host import KEPT, REUSE, Compiled, HostExperience
+from .keys import check_seed, seed_key
 from .learner import Info, Learner, LearnerMind, State
 from .sequence import Actions, Categorical, actions_of, vectors
 from .settings import (
-    EARLIER,
     LARGEST_SIZE,
     Config,
-    check_seed,
     checked,
     configure,
     given,
@@ -52,13 +55,16 @@ from .settings import (
     refuse_revisits,
     refuse_windows,
     settled,
+    split_preset,
 )
 from .soundness import checked_sample, refuse_nonsense
 from .tracking import Tracker
 from .trees import digest, unflatten
 
 CHUNK = 100
-"""Updates compiled together; checkpoints and metrics come between chunks."""
+"""Updates between checkpoints and lines of metrics."""
+STRIDE = 10
+"""Updates that are compiled together: so often the display moves."""
 
 
 class Carry(NamedTuple):
@@ -84,11 +90,10 @@ class Run(NamedTuple):
         return shardings(self.learner.mesh, Carry(SHARED, self.experience.placement, SHARED))  # pyright: ignore[reportArgumentType]
 
     def init(self, seed: int) -> Carry:
-        check_seed(seed)
-        keys = jax.random.split(jax.random.key(seed), 4)
-        sample = checked_sample(self.experience.sample_frames(keys[0]))
-        state = self.learner.init(sample, key=keys[1])
-        return Carry(state, self.experience.init(keys[2]), keys[3])
+        sample_key, model_key, agents_key, key = jax.random.split(seed_key(seed, "train"), 4)
+        sample = checked_sample(self.experience.sample_frames(sample_key))
+        state = self.learner.init(sample, key=model_key)
+        return Carry(state, self.experience.init(agents_key), key)
 
     def advance(self, carry: Carry, _: Any = None) -> tuple[Carry, Info]:
         """Act and learn once."""
@@ -114,29 +119,28 @@ def train(
     `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had not been interrupted,
     but for Gymnasium environments, which cannot be put back into a state and are reset, and for predator-prey, whose
     copies begin anew. `trackers` are told the metrics as they come (`emp.TensorBoard`, or three methods of one's own).
-    `settings` are the fields of `Config`; one that would be ignored in this world is refused.
+    `settings` are the fields of `Config`; one that would be ignored in this world is refused. `preset="paper"` is the
+    algorithm as printed, for comparison.
     """
     if resume and out is None:
         raise ValueError("resume=True goes on with the run in a directory; give out= as well, or leave it out")
     check_seed(seed)
-    seed, told = int(seed), given(settings)
-    checked(world, horizon, settings, resume)  # before a directory is made
+    seed, told = int(seed), given(split_preset(settings)[0])
+    # Whatever can be refused is refused before anything is created.
+    resuming = bool(from_leader(np.asarray(bool(by_leader(lambda: _begun(out, resume))))))
+    run = prepare(world, checked(world, horizon, settings, resuming), seed, all_devices(), () if resuming else told)
+    config = run.learner.config
+    carry = run.init(seed)
+    facts = _facts(world, config, seed, carry.learner.model.representation.pixels)
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
-        going_on = bool(from_leader(np.asarray(directory is not None and directory.exists)))
-        config = checked(world, horizon, settings, going_on)
-        older = by_leader(lambda: [directory is not None and _predates(directory, then) for then in EARLIER])
-        for then, predates in zip(EARLIER, from_leader(np.asarray(older or [False] * len(EARLIER))), strict=True):
-            if predates:
-                config = dataclasses.replace(config, **{k: v for k, v in then.items() if k not in told})
-        run = prepare(world, config, seed, all_devices(), () if going_on else told)
-        config = run.learner.config
-        carry, facts = run.init(seed), _facts(world, config, seed)
         if out is not None:
-            opened = by_leader(lambda: _open(cast(RunDirectory, directory), carry, facts))
+            opened = by_leader(lambda: _restored(cast(RunDirectory, directory), carry, facts))
             carry = tree_from_leader(opened or carry)
         trackers = trackers if leads() else ()
         stack.enter_context(_tracked(trackers, facts))
+        if out is not None and not resuming:
+            by_leader(lambda: cast(RunDirectory, directory).create(facts))
         carry = learn(run, place(carry, run.placement), directory, progress and leads(), trackers)
     return Estimator(here(carry.learner.average), config, world)
 
@@ -146,14 +150,18 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
 
     Windows and batch are refused where they were `told` and do not fit.
     """
+    refuse_fork()
+    keep_compiled()
     learner: Learner
     if config.method == "variational":
         where = _experience(world, config, mesh)
-        config = settled(config, len(_observation(world)) == 3 and getattr(where, "frames", None) is None)
+        tabulated = getattr(where, "frames", None) is not None
+        config = settled(config, len(_observation(world)) == 3 and not tabulated)
         learner = Learner(config, actions_of(world, config.components), mesh=where.mesh)
-        refuse_windows(world, config, where.windows, getattr(where, "frames", None) is not None, told)
+        refuse_windows(world, config, where.windows, tabulated, told)
         refuse_revisits(config, getattr(where, "restart", 0.0), told)
         _refuse_uneven(config.batch, where.windows, learner.mesh)
+        _refuse_large(world, learner, tabulated)
     else:
         from ..model_based.methods import prepare_with_model
 
@@ -170,6 +178,8 @@ def load(path: str | Path) -> Estimator:
 
     A run on a world that only its program knows gives an estimator without a world: give `world=` where one is needed.
     """
+    refuse_fork()
+    keep_compiled()
     directory = RunDirectory(path)
     facts = directory.facts()
     world, config = _described(directory, facts)
@@ -187,7 +197,7 @@ def load(path: str | Path) -> Estimator:
 def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | None, Config]:
     """World and configuration of a run; its description may come from anywhere, so anything may be wrong with it."""
     try:
-        settings = {k: v for then in EARLIER for k, v in then.items()} | dict(facts["config"])
+        settings = dict(facts["config"])
         return rebuild(facts["world"]), configure(settings.pop("horizon"), settings)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -198,21 +208,23 @@ def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | 
 
 def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
     """Shapes of a learner for the observations and actions of a run; nothing is allocated."""
+    shape, dtype = _seen(facts.get("observation"))
     if world is not None:
-        shape, actions = np.shape(world.observe(world.start)), actions_of(world, config.components)
-    elif "observation" in facts:
-        shape, actions = _shape(facts["observation"]), _actions(facts.get("actions"), config.components)
+        actions = actions_of(world, config.components)
     else:
-        raise ValueError("this run was trained on a world that only its program knows; train anew with this version")
-    learner, sample = Learner(config, actions), jax.ShapeDtypeStruct((2, *shape), jnp.float32)
+        actions = _actions(facts.get("actions"), config.components)
+    learner, sample = Learner(config, actions), jax.ShapeDtypeStruct((2, *shape), dtype)
     return jax.eval_shape(lambda sample: learner.init(sample, key=jax.random.key(0)), sample)
 
 
-def _shape(fact: Any) -> tuple[int, ...]:
-    """What a run says of the shape of its observations."""
-    if not isinstance(fact, list) or len(fact) not in (1, 3) or not all(map(_is_size, fact)):
-        raise ValueError(f"run.json has observations of shape {fact!r}; restore the file")
-    return tuple(fact)
+def _seen(fact: Any) -> tuple[tuple[int, ...], str]:
+    """What a run says of the shape and the type of its observations."""
+    shape, dtype = (fact.get("shape"), fact.get("dtype")) if isinstance(fact, dict) else (None, None)
+    if not isinstance(shape, list) or len(shape) not in (1, 3) or not all(map(_is_size, shape)):
+        raise ValueError(f"run.json has observations of shape {shape!r}; restore the file")
+    if dtype not in ("uint8", "float32"):
+        raise ValueError(f"run.json has observations of type {dtype!r}; restore the file")
+    return tuple(shape), dtype
 
 
 def _actions(fact: Any, components: int | None) -> Actions:
@@ -235,6 +247,27 @@ def _refuse_uneven(batch: int, windows: int, mesh: Mesh | None) -> None:
         )
 
 
+def _refuse_large(world: World, learner: Learner, tabulated: bool) -> None:
+    """A ValueError where the frames of a batch and the networks would not fit into the memory, before they are made.
+
+    Frames are counted three times (as they are painted, kept and read), those of a replay buffer in addition;
+    parameters eight times (average, two moments, gradient, and what is in between).
+    """
+    shape, batch = _observation(world), learner.config.batch
+    opaque = isinstance(world, HostWorld)
+    size = 1 if len(shape) == 3 else 4  # pixels are bytes, all else is float32
+    held = 0 if tabulated else 2 * batch / jax.process_count() * (3 + KEPT * opaque)
+    sample = jax.ShapeDtypeStruct((2, *shape), jnp.float32)
+    state = jax.eval_shape(lambda x: learner.init(x, key=jax.random.key(0)), sample)
+    parameters = sum(np.prod(x.shape, dtype=float) for x in jax.tree.leaves(state.model))
+    refuse_beyond(
+        held * np.prod(shape, dtype=float) * size + 8 * 4 * parameters,
+        f"training on world {world.name!r}, with {batch:,} windows an update and observations of "
+        f"{' x '.join(map(str, shape))} numbers,",
+        f"give a smaller batch (batch={max(batch // 8, 1)}), fewer features or a smaller world",
+    )
+
+
 def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Experience | HostExperience:
     if isinstance(world, HostWorld):
         return HostExperience(world, config.batch, mesh)
@@ -245,11 +278,11 @@ def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Exper
     return experience(world, config, mesh)
 
 
-def _facts(world: World, config: Config, seed: int) -> dict[str, Any]:
+def _facts(world: World, config: Config, seed: int, pixels: bool) -> dict[str, Any]:
     return {
         "world": world.spec(),
         "identity": _identity(world),
-        "observation": list(_observation(world)),
+        "observation": {"shape": list(_observation(world)), "dtype": "uint8" if pixels else "float32"},
         "actions": len(world.actions) if world.continuous is None else dataclasses.asdict(world.continuous),
         "config": dataclasses.asdict(config),
         "seed": seed,
@@ -286,8 +319,18 @@ def _tracked(trackers: Sequence[Tracker], facts: dict[str, Any]) -> Iterator[Non
         yield
 
 
+def _begun(out: str | Path | None, resume: bool) -> bool:
+    """Whether there is a run to resume; a ValueError where nothing can be written, or a run is there already."""
+    if out is None:
+        return False
+    refuse_unwritable(Path(out))
+    directory = RunDirectory(out)
+    refuse_existing(directory, resume)
+    return directory.exists
+
+
 def _claimed(out: str | Path, resume: bool, stack: contextlib.ExitStack) -> RunDirectory:
-    """The run directory, ours until the stack is left; refused before any time is spent on learning."""
+    """The run directory, ours until the stack is left."""
     directory = RunDirectory(out)
     stack.enter_context(directory.locked())
     refuse_existing(directory, resume)
@@ -301,28 +344,17 @@ def refuse_existing(directory: RunDirectory, resume: bool) -> None:
         )
 
 
-def _predates(directory: RunDirectory, then: dict[str, Any]) -> bool:
-    """Whether a run was begun before there were these settings."""
-    config = directory.facts().get("config") if directory.exists else None
-    return isinstance(config, dict) and not then.keys() <= config.keys()
-
-
-def _open(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry:
-    """Begin a run directory, or go on from its newest good checkpoint."""
+def _restored(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> Carry:
+    """What a run resumes from: its newest good checkpoint, or `carry` where there is none."""
     if not directory.exists:
-        directory.create(facts)
         return carry
     old = directory.facts()
-    world, config = _described(directory, old)
-    # Taken through this version's own, since settings that came later have their defaults in older runs.
-    began = {**old, "config": dataclasses.asdict(config), "world": None if world is None else world.spec()}
-    other = [name for name in ("world", "config", "seed") if began.get(name) != facts[name]]
-    if old.get("identity") not in (None, facts["identity"]):  # older runs have none
-        other.insert(0, "world")
+    _described(directory, old)  # before anything in it is relied upon
+    other = [name for name in ("world", "identity", "config", "seed") if old.get(name) != facts[name]]
     if other:
-        was, now = began["config"], facts["config"]
+        was, now = old["config"], facts["config"]
         changed = ", ".join(f"{name}={was[name]!r}" for name in was if was[name] != now[name])
-        what = f"config ({changed})" if other[0] == "config" else other[0]
+        what = f"config ({changed})" if other[0] == "config" else other[0].replace("identity", "world")
         raise ValueError(f"{str(directory.path)!r} was begun with another {what}; give the same, or another out")
     found = directory.newest(metrics=True)
     if found is None:
@@ -347,11 +379,18 @@ def learn(
     progress: bool = False,
     trackers: Sequence[Tracker] = (),
 ) -> Carry:
-    """All updates that are left, in compiled chunks."""
-    chunk = _chunks(run)
+    """All updates that are left, in chunks."""
     total, done, dropped = run.learner.config.updates, int(carry.learner.updates), 0
     bar = tqdm(total=total, initial=done, unit="update", disable=not progress, file=sys.stderr)
+
+    def made(count: int) -> None:
+        bar.set_description_str("", refresh=False)
+        bar.update(count)
+
+    chunk = _chunks(run, made)
     with bar:
+        if done < total:
+            bar.set_description_str("compiling")
         while done < total:
             length = min(CHUNK, total - done)
             with naming_losses():
@@ -368,24 +407,40 @@ def learn(
                 directory.save(done, whole)
             for tracker in trackers:
                 tracker.log(done, means)
-            bar.update(length)
             bar.set_postfix_str(f"bound {means['bound']:.3f} nats, source loss {means['source_loss']:.4f}")
     return carry
 
 
-def _chunks(run: Run) -> Callable[[Carry, int], tuple[Carry, Info]]:
+def _chunks(run: Run, done: Callable[[int], object] = lambda count: None) -> Callable[[Carry, int], tuple[Carry, Info]]:
+    """A function that makes so many updates and calls `done` as they are made."""
+    some = _program(run)
+
+    def chunk(carry: Carry, length: int) -> tuple[Carry, Info]:
+        infos = []
+        for made in range(0, length, STRIDE):
+            count = min(STRIDE, length - made)
+            carry, info = some(carry, count)
+            infos.append(jax.tree.map(np.asarray, info))  # waits for it
+            done(count)
+        return carry, jax.tree.map(lambda *x: np.concatenate(x), *infos)
+
+    return chunk
+
+
+def _program(run: Run) -> Callable[[Carry, int], tuple[Carry, Info]]:
     """So many updates at once, compiled where the world can be."""
     if run.experience.on_host:
-        return partial(_chunk_on_host, run)
+        return partial(_updates_on_host, run)
     where = None if run.placement is None else (run.placement, shardings(run.learner.mesh, SHARED))
-    return jax.jit(partial(_chunk, run), static_argnums=1, out_shardings=where)
+    return jax.jit(partial(_updates, run), static_argnums=1, out_shardings=where)
 
 
-def _chunk(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:
+def _updates(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:
+    """So many updates as one compiled program."""
     return jax.lax.scan(run.advance, carry, None, length=length)
 
 
-def _chunk_on_host(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:
+def _updates_on_host(run: Run, carry: Carry, length: int) -> tuple[Carry, Info]:
     """The same in Python: the world is stepped between compiled calls."""
     infos = []
     for _ in range(length):

@@ -69,8 +69,9 @@ class Map:
 
     @staticmethod
     def parse(text: str, name: str) -> "Map":
-        """Read a map; a ValueError says what is wrong and where."""
-        rows = text.rstrip().splitlines()
+        """Read a map; a ValueError says what is wrong and where. Blank lines around it and spaces after its lines, as
+        editors leave them, are no part of it."""
+        rows = [line.rstrip() for line in text.removeprefix("\ufeff").strip("\r\n").rstrip().splitlines()]
         if not rows or not rows[0].strip():
             raise ValueError(f"map {name!r} is empty; draw rows of {' '.join(SYMBOLS)}")
         for i, row in enumerate(rows):

@@ -3,11 +3,11 @@
 import difflib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .grid import GridWorld, Map
 from .pendulum import Pendulum
@@ -66,16 +66,20 @@ def worlds() -> tuple[str, ...]:
     return tuple(WORLDS)
 
 
-def make(world: str | os.PathLike[str], **options: Any) -> World:
-    """A built-in world by name, or one's own map by the path of its text file.
+def make(world: str | os.PathLike[str] | Sequence[Any], **options: Any) -> World:
+    """A built-in world by name, or a map: the path of its text file, its text, or a list of its lines.
 
     Options of grid worlds: `slip` (probability that a random move replaces the action) and `bricks`.
 
     >>> make("two-rooms", slip=0.1).chances
     5
+    >>> make("#####\\n#a.b#\\n#####").name
+    'map'
     """
-    name = os.fspath(world)
-    if name in WORLDS:
+    name = "\n".join(_lines(world)) + "\n" if isinstance(world, list | tuple) else os.fspath(cast(str, world))
+    if "\n" in name:
+        name, build = "map", partial(GridWorld, Map.parse(name, "map"))
+    elif name in WORLDS:
         build = WORLDS[name]
     elif name.endswith(".txt") or os.sep in name or Path(name).is_file():
         build = partial(GridWorld, Map.parse(_read(Path(name)), Path(name).stem))
@@ -113,6 +117,13 @@ def did_you_mean(word: str, known: Any) -> str:
     """A hint for a misspelt name, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _lines(world: Any) -> list[str]:
+    for line in world:
+        if not isinstance(line, str):
+            raise ValueError(f"a map is a list of lines of text, and {line!r} is none; give strings such as '#a.#'")
+    return list(world)
 
 
 def _read(path: Path) -> str:

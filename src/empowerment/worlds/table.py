@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..distributions import sum_tolerance
 from .world import Layout, World, namespace
 
 DEEPEST = 500
@@ -68,6 +69,7 @@ def from_transitions(transitions: Any, name: str = "table") -> TableWorld:
     True
     """
     table = np.asarray(transitions)
+    tolerance = sum_tolerance(table.dtype, table.shape[-1] if table.ndim else 1)
     if table.ndim == 2 and np.issubdtype(table.dtype, np.integer):
         size = len(table)
         if table.size == 0 or table.min() < 0 or table.max() >= size:
@@ -77,13 +79,14 @@ def from_transitions(transitions: Any, name: str = "table") -> TableWorld:
             )
         return TableWorld(table[:, :, None], np.ones((*table.shape, 1)), name)
     if table.ndim != 3 or table.shape[0] != table.shape[2] or table.size == 0:
+        hint = "; for a single channel use emp.capacity" if table.ndim == 2 else ""
         raise ValueError(
             f"transitions has shape {table.shape} and type {table.dtype}; give T[s, a, s'] of probabilities "
-            "(first and last length equal) or T[s, a] of whole numbers"
+            f"(first and last length equal) or T[s, a] of whole numbers{hint}"
         )
     table = table.astype(np.float64)
     sums = table.sum(-1)
-    bad = np.argwhere(~(np.isfinite(table).all(-1) & (table >= 0).all(-1) & (np.abs(sums - 1) < 1e-9)))
+    bad = np.argwhere(~(np.isfinite(table).all(-1) & (table >= 0).all(-1) & (np.abs(sums - 1) < tolerance)))
     if len(bad):
         s, a = bad[0]
         raise ValueError(
