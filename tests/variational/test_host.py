@@ -60,19 +60,20 @@ def counters(mode, copies=5, **options):
 
 
 def uniform(frames, rows, *, key):
-    return jax.random.randint(key, (len(rows), HORIZON), 0, 2)
+    return jax.random.randint(key, (len(rows), HORIZON), 0, 2), np.full(len(rows), -HORIZON * np.log(2))
 
 
 def windows(world, rounds=60, seed=0):
     rng = np.random.default_rng(seed)
     world.begin(seed)
-    played = [host.play(world, rng.integers(3, size=(world.copies, HORIZON))) for _ in range(rounds)]
+    sizes, log_b = (world.copies, HORIZON), np.full(world.copies, -HORIZON * np.log(3))
+    played = [host.play(world, rng.integers(3, size=sizes), log_b) for _ in range(rounds)]
     return host.Windows(*map(np.concatenate, zip(*played, strict=True)))
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_windows_never_bridge_a_reset(mode):
-    start, end, actions = windows(counters(mode))
+    start, end, actions, _ = windows(counters(mode))
     steps = (end - start)[:, 1].astype(int)
     assert (start[:, 0] == end[:, 0]).all(), "one episode"
     assert ((steps >= 1) & (steps <= HORIZON)).all()
@@ -86,7 +87,7 @@ def test_windows_never_bridge_a_reset(mode):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_windows_that_a_time_limit_cuts_off_are_dropped(mode):
-    start, end, actions = windows(counters(mode, terminates=False))
+    start, end, actions, _ = windows(counters(mode, terminates=False))
     assert ((end - start)[:, 1] == HORIZON).all()
     assert (start[:, 0] == end[:, 0]).all()
     assert np.array_equal(actions.sum(1), (end - start)[:, 2])
@@ -103,10 +104,11 @@ def test_recent_windows_replace_the_oldest():
     recent = host.Recent(6)
     for i in range(4):
         part = np.full((2, 1), i)
-        recent.add(host.Windows(part, part + 10, part))
+        recent.add(host.Windows(part, part + 10, part, part[:, 0] - 5.0))
     batch = host.spread(None, recent.draw(6, np.random.default_rng(0)))
     assert sorted(np.asarray(batch.actions)[:, 0].tolist()) == [1, 1, 2, 2, 3, 3]
     assert np.array_equal(batch.frames[batch.end], batch.frames[batch.start] + 10)
+    assert np.array_equal(batch.log_b, batch.actions[:, 0] - 5.0), "each keeps the probability it was drawn with"
 
 
 def test_each_window_is_learned_from_about_eight_times():
@@ -262,5 +264,5 @@ def test_an_end_is_no_failure_unless_it_is_said_to_be(breaks):
     line.breaks = breaks
     copies = Copies(line, 2, 0.0)
     copies.begin(0)
-    windows = play(copies, np.zeros((2, 3, 1)))
+    windows = play(copies, np.zeros((2, 3, 1)), np.zeros(2))
     assert windows.end[:, 0].tolist() == ([] if breaks else [2.0, 2.0])

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from empowerment.capacity import posterior, source_update
-from empowerment.variational.objective import bound, decoder_loss, log_normaliser, psi_error, source_error, source_loss
+from empowerment.variational.objective import (
+    bound,
+    decoder_loss,
+    log_normaliser,
+    psi_error,
+    psi_loss,
+    source_error,
+    source_loss,
+)
 
 
 def test_decoder_loss_by_hand():
@@ -23,6 +31,26 @@ def test_source_loss_by_hand():
 def test_psi_error_by_hand():
     assert np.allclose(psi_error(jnp.array([1.0, 2.0]), jnp.array([3.0, 0.5]), 2.0), [-5.0, 1.0])
     assert jax.grad(lambda values: psi_error(jnp.ones(1), values, 2.0).sum())(jnp.ones(1)) == 0
+
+
+def test_psi_loss_by_hand():
+    # exp(ln 2) - ln 2 - 1, and beyond 2 nats the tangent: exp(2) (1 + 3 - 2) - 3 - 1
+    assert psi_loss(jnp.log(jnp.array([2.0]))) == pytest.approx(1 - np.log(2))
+    assert psi_loss(jnp.array([3.0])) == pytest.approx(2 * np.exp(2) - 4)
+    assert psi_loss(jnp.zeros(1)) == 0
+
+
+@pytest.mark.parametrize("behaviour", [[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1], [0.15, 0.05, 0.5, 0.3]])
+def test_psi_is_log_z_whatever_the_behaviour(behaviour):
+    """Four sequences, of which two share an end: Z = 1/2 + 1/2 + 1 + 1 = 3, whichever are drawn how often."""
+    log_q, b = jnp.log(jnp.array([0.5, 0.5, 1.0, 1.0])), jnp.array(behaviour)
+    drawn = np.repeat(range(4), np.rint(100 * np.array(behaviour)).astype(int))
+
+    def loss(psi):
+        return psi_loss(source_error(log_q[drawn], jnp.log(b)[drawn], jnp.broadcast_to(psi, drawn.shape), 1.0))
+
+    levels = jnp.linspace(0.5, 1.7, 1201)
+    assert levels[jnp.argmin(jax.vmap(loss)(levels))] == pytest.approx(np.log(3), abs=1e-3)
 
 
 def test_bound_by_hand():

@@ -83,7 +83,7 @@ def test_a_large_world_shows_each_of_its_states_once():
 
     class Standing:
         def __call__(self, frames, rows, *, key):
-            return jnp.full((len(rows), 3), stay, jnp.int32)
+            return jnp.full((len(rows), 3), stay, jnp.int32), jnp.zeros(len(rows))
 
         def value(self, frames, rows):
             return jnp.zeros(len(rows))

@@ -501,8 +501,10 @@ def test_the_prior_is_what_agents_do_while_some_actions_are_uniform():
     assert expected.sum() == pytest.approx(1, abs=1e-4)
     assert expected.sum(1) == pytest.approx([0.04, 0.04, share + 0.04, 0.04, 0.04], abs=1e-4)
     state = run.init(0).learner._replace(model=sure, updates=jnp.asarray(10))
-    drawn = np.asarray(run.learner.choose(state, frames, jnp.full(40_000, 3), key=jax.random.key(1)))
-    seen = np.bincount(drawn @ np.array([25, 5, 1]), minlength=125).reshape(5, 25) / 40_000
+    drawn, log_b = map(np.asarray, run.learner.choose(state, frames, jnp.full(40_000, 3), key=jax.random.key(1)))
+    number = drawn @ np.array([25, 5, 1])
+    assert np.allclose(np.exp(log_b), expected.reshape(-1)[number], atol=1e-5), "each comes with its probability"
+    seen = np.bincount(number, minlength=125).reshape(5, 25) / 40_000
     assert (np.abs(seen - expected) < 5 * np.sqrt(expected / 40_000) + 1e-4).all()
 
 
@@ -607,7 +609,7 @@ def test_some_agents_walk_to_where_it_is_better(monkeypatch):
 
     class Mind:
         def __call__(self, frames, rows, *, key):
-            return jnp.zeros((len(rows), 1), int)
+            return jnp.zeros((len(rows), 1), int), jnp.zeros(len(rows))
 
         def value(self, seen, rows):
             frames = seen.frames[rows]

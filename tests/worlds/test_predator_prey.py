@@ -134,7 +134,7 @@ def test_a_simulation_that_diverges_is_counted_and_never_learned_from(tmp_path, 
     where = HostExperience(copies, 64)
 
     def choose(frames, rows, key):
-        return np.zeros((len(rows), 3, 2), np.float32)
+        return np.zeros((len(rows), 3, 2), np.float32), np.zeros(len(rows))
 
     import jax
 

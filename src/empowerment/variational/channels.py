@@ -110,7 +110,7 @@ class ChannelExperience:
     def collect(self, agents: tuple[()], choose: Chooser, *, key: Key[Array, ""]) -> tuple[tuple[()], Batch]:
         """Send a batch of inputs of the present source."""
         draw, send = jax.random.split(key)
-        sequences = choose(self.empty, jnp.zeros(self.size, jnp.int32), key=draw)
+        sequences, _ = choose(self.empty, jnp.zeros(self.size, jnp.int32), key=draw)
         return agents, self.batch(sequences, self.received(sequences, key=send))
 
     def learned(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:

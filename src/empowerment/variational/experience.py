@@ -72,10 +72,12 @@ class Batch(NamedTuple):
     """Empowerment of the starts in nats, where a model told it."""
     log_q: Float[Array, "n"] | None = None
     """ln q of each sequence by a steadier decoder, its mean over the ends, where the source is fitted to that."""
+    log_b: Float[Array, "n"] | None = None
+    """ln b(a|x), the log-probability with which each sequence was drawn, where ψ is fitted by it."""
 
 
 Chooser = Callable[..., Any]
-"""`choose(frames, rows, key=)` draws one sequence for each row of the frames: all of a mind that most need."""
+"""`choose(frames, rows, key=)` draws one sequence for each row of the frames; returns them with ln b of each."""
 
 
 @runtime_checkable
@@ -83,7 +85,7 @@ class Mind(Protocol):
     """What agents go by."""
 
     def __call__(self, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Any:
-        """One sequence for each row of the frames."""
+        """One sequence for each row of the frames, and the log-probability with which it was drawn."""
         ...
 
     def value(self, frames: Any, rows: Any) -> Float[Array, "n"]:
@@ -150,17 +152,20 @@ class Experience(NamedTuple):
         """Let every agent act, as its mind says."""
         move_key, key = jax.random.split(key)
         states = self._move(agents, mind, key=move_key)
-        visited, chosen, reached = [states], [], []
+        visited, chosen, log_b, reached = [states], [], [], []
         for window_key in jax.random.split(key, self.windows):
             choose_key, act_key = jax.random.split(window_key)
             frames, rows = on_each(self.mesh, self._look)(states)
-            chosen.append(mind(frames, rows, key=choose_key))
+            drawn, probability = mind(frames, rows, key=choose_key)
+            chosen.append(drawn)
+            log_b.append(probability)
             again, actions = jax.tree.map(lambda x: jnp.repeat(x, self.ends, axis=0), (states, chosen[-1]))
             reached.append(constrain(self.mesh, act(self.world, again, actions, self.ends, key=act_key), SPREAD))
             states = constrain(self.mesh, jax.tree.map(self._first, reached[-1]), SPREAD)
             visited.append(states)
         starts = on_each(self.mesh, self._everyones, outputs=SHARED)(visited[:-1])
-        return Agents(states, starts, agents.errors), on_each(self.mesh, self._batch)(visited, chosen, reached)
+        batch = on_each(self.mesh, self._batch)(visited, chosen, log_b, reached)
+        return Agents(states, starts, agents.errors), batch
 
     def _first(self, reached: Any) -> Array:
         """Of each sequence's ends the first, in JAX's types as after a resumption: a host's may be wider."""
@@ -250,15 +255,17 @@ class Experience(NamedTuple):
         frames = jnp.asarray(self.world.observe(states))
         return frames, jnp.arange(len(frames))
 
-    def _batch(self, visited: list[State], chosen: list[Any], reached: list[State]) -> Batch:
+    def _batch(self, visited: list[State], chosen: list[Any], log_b: list[Any], reached: list[State]) -> Batch:
         """One device's windows."""
-        actions = jnp.concatenate(chosen)
+        actions, probability = jnp.concatenate(chosen), jnp.concatenate(log_b)
         if self.frames is not None:
-            return Batch(self._all(), jnp.concatenate(visited[:-1]), jnp.concatenate(reached), actions)
+            starts, ends = jnp.concatenate(visited[:-1]), jnp.concatenate(reached)
+            return Batch(self._all(), starts, ends, actions, log_b=probability)
         # The only end of a window is the start of the next, and seen once.
         seen, first = (visited, len(chosen[0])) if self.ends == 1 else (visited[:-1] + reached, len(actions))
         frames, rows = self._look(jax.tree.map(lambda *x: jnp.concatenate(x), *seen))
-        return Batch(frames, rows[: len(actions)], rows[first : first + len(actions) * self.ends], actions)
+        ends = rows[first : first + len(actions) * self.ends]
+        return Batch(frames, rows[: len(actions)], ends, actions, log_b=probability)
 
 
 class PicturedTable(TableWorld):

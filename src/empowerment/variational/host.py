@@ -39,6 +39,7 @@ class Windows(NamedTuple):
     start: np.ndarray
     end: np.ndarray
     actions: np.ndarray
+    log_b: np.ndarray
 
 
 class Recent:
@@ -109,8 +110,8 @@ class HostExperience:
         while found < wanted:
             key, now = jax.random.split(key)
             self._world.renew()
-            actions = np.asarray(choose(self._world.seen, np.arange(self._world.copies), key=now))
-            windows = play(self._world, actions)
+            actions, log_b = map(np.asarray, choose(self._world.seen, np.arange(self._world.copies), key=now))
+            windows = play(self._world, actions, log_b)
             self._steps += actions.shape[0] * actions.shape[1]
             self._recent.add(windows)
             self.dropped += len(actions) - len(windows.actions)
@@ -135,7 +136,7 @@ class Compiled:
         self.config, self.init, self.mesh = learner.config, learner.init, learner.mesh
         self._choose, self.update = jax.jit(learner._replace(mesh=None).choose), jax.jit(learner.update)
 
-    def choose(self, state: State, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Array:
+    def choose(self, state: State, frames: Any, rows: Any, *, key: Key[Array, ""]) -> tuple[Array, Array]:
         return self._choose(here(state), frames, rows, key=key)
 
 
@@ -145,13 +146,16 @@ def spread(mesh: Mesh | None, windows: Windows) -> Batch:
     halves = [x.reshape(devices, count // devices, *x.shape[1:]) for x in windows[:2]]
     index = np.tile(np.arange(count // devices, dtype=np.int32), devices)
     frames = np.concatenate(halves, axis=1).reshape(2 * count, *windows.start.shape[1:])
-    parts = frames, index, index + np.int32(count // devices), windows.actions
-    if mesh is None:
-        return Batch(*map(jnp.asarray, parts))
-    return Batch(*(jax.make_array_from_process_local_data(shardings(mesh, SPREAD), x) for x in parts))
+    parts = frames, index, index + np.int32(count // devices), windows.actions, windows.log_b
+
+    def placed(x: np.ndarray) -> Array:
+        return jnp.asarray(x) if mesh is None else jax.make_array_from_process_local_data(shardings(mesh, SPREAD), x)
+
+    *others, log_b = map(placed, parts)
+    return Batch(*others, log_b=log_b)
 
 
-def play(world: HostWorld | Copies, actions: np.ndarray) -> Windows:
+def play(world: HostWorld | Copies, actions: np.ndarray, log_b: np.ndarray) -> Windows:
     """One window in every copy; those that were asleep or cut off are left out."""
     start, end = world.seen, world.seen.copy()
     running = ~world.asleep
@@ -164,7 +168,7 @@ def play(world: HostWorld | Copies, actions: np.ndarray) -> Windows:
             good &= ~cut
         good &= ~np.asarray(moved.broken)
         running &= ~(moved.terminated | moved.truncated)
-    return Windows(start[good], end[good], actions[good])
+    return Windows(start[good], end[good], actions[good], log_b[good])
 
 
 def _own(key: Key[Array, ""]) -> Key[Array, ""]:

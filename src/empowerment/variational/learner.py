@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from .devices import SHARED, SPREAD, mean_over_devices, on_each
 from .experience import Batch
-from .objective import bound, decoder_loss, source_error, source_loss
+from .objective import bound, decoder_loss, psi_loss, source_error, source_loss
 from .pictures import distinct
 from .representation import Representation, in_blocks, of_rows, rectified, weights
 from .sequence import Actions, Context, Gaussian, Sequence
@@ -196,12 +196,21 @@ Objective = Callable[..., Any]
 
 
 def model_free(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[Info, Any]]:
-    """The decoder's likelihood and the source's squared error; λ gets both gradients (algorithm 1)."""
+    """The decoder's likelihood, the source's squared error and the loss of ψ; λ gets all gradients (algorithm 1).
+
+    Where only one outcome of a sequence is known and chance decides, ψ has the squared error too: to exponentiate noise
+    would lift it by half its variance.
+    """
     log_q, log_h, psi = model.terms(batch)
-    known = log_q if batch.log_q is None else batch.log_q
-    errors = source_error(known - cost(model, batch.actions), log_h, psi, config.beta)
+    known = (log_q if batch.log_q is None else batch.log_q) - cost(model, batch.actions)
+    if config.psi_loss != "exponential":
+        errors = source_error(known, log_h, psi, config.beta)
+        info = describe(model, log_q, log_h, psi, errors, config)
+        return info.decoder_loss + info.source_loss, (info, batch.actions)
+    errors = source_error(known, log_h, jax.lax.stop_gradient(psi), config.beta)
     info = describe(model, log_q, log_h, psi, errors, config)
-    return info.decoder_loss + info.source_loss, (info, batch.actions)
+    own = psi_loss(source_error(known, cast(Array, batch.log_b), psi, config.beta))
+    return info.decoder_loss + info.source_loss + own, (info, batch.actions)
 
 
 def describe(model: Model, log_q: Any, log_h: Any, psi: Any, errors: Any, config: Config) -> Info:
@@ -255,9 +264,12 @@ class Learner(NamedTuple):
         gradient, means = mean_over_devices(self.mesh, (gradient, info[:-1]))
         return gradient, Info(*means, errors=info.errors), actions
 
-    def choose(self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]) -> Array:
+    def choose(
+        self, state: State, frames: Any, rows: Int[Array, "n"], *, key: Key[Array, ""]
+    ) -> tuple[Array, Float[Array, "n"]]:
         """Sequences to act with: from the source, but for a share of uniform ones that falls to zero; with `bayes` it
-        is a share of single actions, so that what is sent stays close to what the source sends.
+        is a share of single actions, so that what is sent stays close to what the source sends. The log-probability of
+        each in that mixture comes with it.
 
         The source looks at every row along the actions that are taken, just as it does where it is fitted to them: a
         compiled update works that out once.
@@ -265,10 +277,17 @@ class Learner(NamedTuple):
         keys = jax.random.split(key, 3)
         uniform = self.actions.uniform((len(rows), self.config.horizon), keys[0])
         alone = self.config.horizon if self.config.bayes else 1  # steps are uniform each for itself, or all together
-        mixed = jax.random.uniform(keys[1], (len(rows), alone)) < self.uniform_share(state.updates)
+        share = self.uniform_share(state.updates)
+        mixed = jax.random.uniform(keys[1], (len(rows), alone)) < share
         # Draws belong to all devices together.
         view = on_each(self.mesh, lambda m, *x: m.view(*x), (SHARED, SPREAD, SPREAD))
-        return state.model.source.sample(view(state.model, frames, rows), uniform, mixed, key=keys[2])
+        source, seen = state.model.source, view(state.model, frames, rows)
+        actions = source.sample(seen, uniform, mixed, key=keys[2])
+        own = source.step_scores(source.steps(seen, actions), actions)
+        even = self.actions.uniform_log_prob(actions)
+        if not self.config.bayes:
+            own, even = own.sum(1, keepdims=True), even.sum(1, keepdims=True)
+        return actions, jnp.logaddexp(jnp.log1p(-share) + own, jnp.log(share) + even).sum(1)
 
     def _priced(self, model: Any, actions: Any, updates: Int[Array, ""]) -> Any:
         """Dual ascent: power that was used beyond what is allowed makes it dearer, in steps that fall to zero."""
@@ -314,7 +333,7 @@ class LearnerMind(NamedTuple):
     """Learner, or another with the same methods."""
     state: State
 
-    def __call__(self, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Array:
+    def __call__(self, frames: Any, rows: Any, *, key: Key[Array, ""]) -> tuple[Array, Float[Array, "n"]]:
         return self.learner.choose(self.state, frames, rows, key=key)
 
     def value(self, frames: Any, rows: Any) -> Float[Array, "n"]:

@@ -15,13 +15,29 @@ def decoder_loss(log_q: Float[Array, "n"]) -> Float[Array, ""]:
 def source_error(
     log_q: Float[Array, "n"], log_h: Float[Array, "n"], psi: Float[Array, "n"], beta: float
 ) -> Float[Array, "n"]:
-    """β ln q(a|s, s') - r(s, a) with r = ln h(a|s) + ψ(s), eq. betaU_approx; the decoder's value is held fixed."""
+    """β ln q(a|s, s') - r(s, a) with r = ln h(a|s) + ψ(s), eq. betaU_approx; the decoder's value is held fixed.
+
+    The same with ln b(a|s), the log-probability with which the sequence was drawn, in place of ln h is ψ's error.
+    """
     return beta * jax.lax.stop_gradient(log_q) - log_h - psi
 
 
 def source_loss(errors: Float[Array, "n"]) -> Float[Array, ""]:
     """L(h, ψ) = E[(β ln q(a|s, s') - ln h(a|s) - ψ(s))²], eq. LossHPsi, of each window's error."""
     return jnp.mean(errors**2)
+
+
+STEEPEST = 2.0
+"""Error in nats beyond which the loss of ψ grows linearly, so that a rare sequence cannot outweigh all others."""
+
+
+def psi_loss(errors: Float[Array, "n"]) -> Float[Array, ""]:
+    """E[exp(x) - x - 1] with x = β u - ln b - ψ: its minimum is ψ = ln E_b[exp(β u)/b] = ln Z(s), whatever b is.
+
+    The squared error has its minimum at the mean of x instead, which is the bound of a source that lags behind.
+    """
+    near = jnp.minimum(errors, STEEPEST)
+    return jnp.mean(jnp.exp(near) * (1 + errors - near) - errors - 1)
 
 
 def psi_error(psi: Float[Array, "n"], values: Float[Array, "n"], beta: float) -> Float[Array, "n"]:

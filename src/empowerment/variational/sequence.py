@@ -49,6 +49,10 @@ class Categorical:
         """Actions drawn evenly."""
         return jax.random.randint(key, shape, 0, self.size)
 
+    def uniform_log_prob(self, actions: Int[Array, "..."]) -> Float[Array, "..."]:
+        """ln of the probability of such draws."""
+        return jnp.full(actions.shape, -math.log(self.size))
+
     def gain(self, draws: Any) -> float:
         """One: there is no power to keep to."""
         return 1.0
@@ -135,6 +139,13 @@ class Gaussian:
         if self.power is None:
             return jax.random.uniform(key, (*shape, self.size), minval=-EDGE, maxval=EDGE)
         return self.scale * jax.random.normal(key, (*shape, self.size))
+
+    def uniform_log_prob(self, actions: Float[Array, "... size"]) -> Float[Array, "..."]:
+        """ln of the density of such draws."""
+        if self.power is None:
+            return jnp.full(actions.shape[:-1], -self.size * math.log(2 * EDGE))
+        density = -0.5 * (actions / self.scale) ** 2 - math.log(self.scale) - 0.5 * math.log(2 * math.pi)
+        return density.sum(-1)
 
     def gain(self, draws: Any) -> float:
         """What such draws are to be multiplied by to keep to the allowed power: less than 1 where they exceed it."""
@@ -291,7 +302,11 @@ class Sequence(eqx.Module):
 
     def score(self, steps: list[Float[Array, "n outputs"]], actions: Array) -> Float[Array, "n"]:
         """ln p(a_1..a_K) by the parameters of every step, eq. arDistr."""
-        return sum((self.actions.log_prob(x, actions[:, k]) for k, x in enumerate(steps)), jnp.zeros(len(actions)))
+        return self.step_scores(steps, actions).sum(1)
+
+    def step_scores(self, steps: list[Float[Array, "n outputs"]], actions: Array) -> Float[Array, "n steps"]:
+        """ln p(a_k | a_1..a_k-1) of every step."""
+        return jnp.stack([self.actions.log_prob(x, actions[:, k]) for k, x in enumerate(steps)], axis=1)
 
     def log_prob(self, context: Context, actions: Array) -> Float[Array, "n"]:
         """ln p(a_1..a_K | context), eq. arDistr."""

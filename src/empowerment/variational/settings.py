@@ -59,11 +59,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "average": 0.0,
         "ramp": 0.0,
         "standardise": False,
+        "psi_loss": "squared",
     }
 }
 """Settings by name. `paper`: the algorithm as printed, for comparison; a step sees the previous action only, everything
 is learned by Adagrad from the first update on, and sequences come from the source alone."""
 Optimiser = Literal["muon", "adam", "adagrad"]
+PsiLoss = Literal["exponential", "squared"]
 Method = Literal["variational", "importance", "reparameterised"]
 ModelKind = Literal["own", "learned"]
 
@@ -106,6 +108,9 @@ class Config:
     walk: bool | None = None
     """Whether, in grid worlds too large to tabulate, agents start where something is about to happen and some walk
     greedily; by default they do. Otherwise half start anew as the world does, or where random play led."""
+    psi_loss: PsiLoss | None = None
+    """What fits ψ: an exponential loss, whose minimum is ln Z of the decoder, or the squared error of source and ψ, as
+    in the paper; by default the first, except where chance decides and only one outcome of a sequence is known."""
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
@@ -189,14 +194,16 @@ def usual(world: World, method: Any = "variational") -> dict[str, Any]:
     return NOISY
 
 
-def settled(config: Config, many_pictures: bool) -> Config:
+def settled(config: Config, many_pictures: bool, averaged: bool = False) -> Config:
     """What is left open depends on whether pictures are too many for all to be seen in every update: the first
-    gradients are then mostly noise, and layers could fall silent."""
+    gradients are then mostly noise, and layers could fall silent; and on whether ln q is `averaged` over the outcomes
+    of each sequence, or there is only one."""
+    psi_loss = config.psi_loss or ("exponential" if averaged else "squared")
     standardise = many_pictures if config.standardise is None else config.standardise
     ramp = (RAMP if standardise else 0.0) if config.ramp is None else config.ramp
     several = 1 if config.method == "reparameterised" else COMPONENTS
     components = several if config.components is None else config.components
-    return dataclasses.replace(config, standardise=standardise, ramp=ramp, components=components)
+    return dataclasses.replace(config, standardise=standardise, ramp=ramp, components=components, psi_loss=psi_loss)
 
 
 def configure(horizon: int | np.integer, settings: dict[str, Any]) -> Config:
@@ -233,9 +240,10 @@ def _check(values: dict[str, Any]) -> None:
     for name in ("standardise", "walk", "bayes"):
         if not isinstance(values.get(name, False), bool):
             raise ValueError(f"{name}={values[name]!r} must be true or false")
-    for name, kind in {"prefix": Prefix, "optimiser": Optimiser, "method": Method, "model": ModelKind}.items():
+    kinds = {"prefix": Prefix, "optimiser": Optimiser, "psi_loss": PsiLoss, "method": Method, "model": ModelKind}
+    for name, kind in kinds.items():
         known = get_args(kind)
-        if values[name] not in known:
+        if name in values and values[name] not in known:
             hint = did_you_mean(str(values[name]), known)
             raise ValueError(f"{name}={values[name]!r} is unknown{hint}; give {' or '.join(map(repr, known))}")
     if values["model"] != "own" and values["method"] != "reparameterised":

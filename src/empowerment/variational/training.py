@@ -156,7 +156,8 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
     if config.method == "variational":
         where = _experience(world, config, mesh)
         tabulated = getattr(where, "frames", None) is not None
-        config = settled(config, len(_observation(world)) == 3 and not tabulated)
+        averaged = world.deterministic or getattr(where, "ends", 1) > 1
+        config = settled(config, len(_observation(world)) == 3 and not tabulated, averaged)
         learner = Learner(config, actions_of(world, config.components), mesh=where.mesh)
         refuse_windows(world, config, where.windows, tabulated, told)
         refuse_revisits(config, getattr(where, "restart", 0.0), told)
