@@ -1,5 +1,5 @@
-"""Predator and prey: windows a second with mujoco.rollout against a plain loop over mj_step, and simulation's share of
-training.
+"""Predator and prey: windows a second with mujoco.rollout against a plain loop over mj_step, and
+simulation's share of training.
 
     python benchmarks/continuous.py
 """
@@ -14,17 +14,23 @@ from empowerment.variational import training
 from empowerment.worlds.predator_prey import INERTIA, SUBSTEPS, Bodies, PredatorPrey
 
 
-def windows(world: PredatorPrey, count: int, horizon: int, rng: np.random.Generator) -> tuple[Bodies, np.ndarray]:
+def windows(
+    world: PredatorPrey, count: int, horizon: int, rng: np.random.Generator
+) -> tuple[Bodies, np.ndarray]:
     return world.scatter(count, rng), world.draw_actions((count, horizon), rng)
 
 
-def with_rollout(world: PredatorPrey, states: Bodies, actions: np.ndarray, rng: np.random.Generator) -> Bodies:
+def with_rollout(
+    world: PredatorPrey, states: Bodies, actions: np.ndarray, rng: np.random.Generator
+) -> Bodies:
     for k in range(actions.shape[1]):
-        states = world.step(states, actions[:, k], world.draw_chance(states, actions[:, k], rng))
+        states = world.step(states, actions[:, k], world.draw_outcome(states, actions[:, k], rng))
     return states
 
 
-def with_a_loop(world: PredatorPrey, states: Bodies, actions: np.ndarray, rng: np.random.Generator) -> None:
+def with_a_loop(
+    world: PredatorPrey, states: Bodies, actions: np.ndarray, rng: np.random.Generator
+) -> None:
     """The same windows one after the other, as a first program would do it."""
     import mujoco
 
@@ -46,7 +52,9 @@ def with_a_loop(world: PredatorPrey, states: Bodies, actions: np.ndarray, rng: n
 def share_of_simulation(updates: int, batch: int) -> float:
     """Seconds in `world.step` over seconds of training, after compilation."""
     world = PredatorPrey()
-    config = training.configure(3, {"updates": updates + 50, "batch": batch, "features": 64, "restart": 0.5})
+    config = training.configure(
+        3, {"updates": updates + 50, "batch": batch, "features": 64, "restart": 0.5}
+    )
     run = training.prepare(world, config)
     spent, step = [0.0], world.step
 
@@ -86,11 +94,19 @@ def main() -> None:
             seconds[name].append(time.perf_counter() - begin)
     rates = {name: options.windows / np.array(found) for name, found in seconds.items()}
     for name, found in rates.items():
-        print(f"{name:8} {np.median(found):8.0f} windows a second (K = 3, {3 * SUBSTEPS} steps of the simulation each)")
+        print(
+            f"{name:8} {np.median(found):8.0f} windows a second (K = 3, {3 * SUBSTEPS} steps of "
+            "the simulation each)"
+        )
     ratio = rates["rollout"] / rates["loop"]
-    print(f"rollout is {np.median(ratio):.1f} times as fast ({ratio.min():.1f} to {ratio.max():.1f})")
+    print(
+        f"rollout is {np.median(ratio):.1f} times as fast ({ratio.min():.1f} to {ratio.max():.1f})"
+    )
     share = share_of_simulation(options.updates, 1024)
-    print(f"simulation takes {100 * share:.0f} % of the time of training ({options.updates} updates of 1,024 windows)")
+    print(
+        f"simulation takes {100 * share:.0f} % of the time of training ({options.updates} updates "
+        "of 1,024 windows)"
+    )
 
 
 if __name__ == "__main__":

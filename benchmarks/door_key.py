@@ -1,10 +1,11 @@
-"""MiniGrid DoorKey from its own pixels: the learned landscape against the exact one, for several seeds.
+"""MiniGrid DoorKey from its own pixels: the learned landscape against the exact one, for several
+seeds.
 
     python benchmarks/door_key.py --out results/ecosystem
 
-The environment is MiniGrid's, seen through RGBImgObsWrapper. The grid (of seed 0) is the same in every run. Compared
-are the places of the landscape (key and door as at the start) and all states within reach: key in hand or anywhere on
-the floor, door locked, closed or open.
+The environment is MiniGrid's, seen through RGBImgObsWrapper. The grid (of seed 0) is the same in
+every run. Compared are the places of the landscape (key and door as at the start) and all states
+within reach: key in hand or anywhere on the floor, door locked, closed or open.
 """
 
 import argparse
@@ -22,12 +23,15 @@ import empowerment as emp
 from empowerment.reach import closure
 
 HEADER = (
-    "| seed | states | Pearson | R² | bias (nats) | largest error (nats) | minutes |\n|---|---|---|---|---|---|---|"
+    "| seed | states | Pearson | R² | bias (nats) | largest error (nats) | minutes |\n"
+    "|---|---|---|---|---|---|---|"
 )
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--env", default="MiniGrid-DoorKey-5x5-v0")
     options.add_argument("--tile", type=int, default=4, help="pixels along a cell")
     options.add_argument("--horizon", type=int, default=3)
@@ -47,15 +51,32 @@ def main() -> None:
     rows = []
     for seed in args.seeds:
         start = time.perf_counter()
-        est = emp.train(world, args.horizon, seed=seed, updates=args.updates, batch=args.batch, progress=False)
+        est = emp.train(
+            world, args.horizon, seed=seed, updates=args.updates, batch=args.batch, progress=False
+        )
         minutes = (time.perf_counter() - start) / 60
         for name, states in scenes.items():
             fit = emp.compare(est.landscape(states=states), exact[name])
-            rows.append({"seed": seed, "states": name, "count": len(states), "minutes": minutes, **asdict(fit)})
-            numbers = f"{fit.pearson:.4f} | {fit.r2:.4f} | {fit.bias:+.4f} | {fit.max_error:.4f} | {minutes:.1f}"
+            rows.append(
+                {
+                    "seed": seed,
+                    "states": name,
+                    "count": len(states),
+                    "minutes": minutes,
+                    **asdict(fit),
+                }
+            )
+            numbers = (
+                f"{fit.pearson:.4f} | {fit.r2:.4f} | {fit.bias:+.4f} | {fit.max_error:.4f} | "
+                f"{minutes:.1f}"
+            )
             print(f"| {seed} | {name} ({len(states)}) | {numbers} |", flush=True)
-        settings = {name: getattr(args, name) for name in ("env", "tile", "horizon", "updates", "batch")}
-        (args.out / "door-key.json").write_text(json.dumps({**settings, "rows": rows}, indent=1) + "\n")
+        settings = {
+            name: getattr(args, name) for name in ("env", "tile", "horizon", "updates", "batch")
+        }
+        (args.out / "door-key.json").write_text(
+            json.dumps({**settings, "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/endurance.py --minutes 60 --out results/robustness
 
-After each chunk of updates one line of what the operating system says of this process. The slope of the memory is
-fitted to the second half, when every cache is warm, and compared with its scatter.
+After each chunk of updates one line of what the operating system says of this process. The slope of
+the memory is fitted to the second half, when every cache is warm, and compared with its scatter.
 """
 
 import argparse
@@ -64,9 +64,12 @@ class Watch:
 
 
 def slope(rows: list[dict]) -> dict[str, float]:
-    """MiB an hour over the second half, with the standard error of a straight line through block means."""
+    """MiB an hour over the second half, with the standard error of a straight line through block
+    means."""
     late = rows[len(rows) // 2 :]
-    blocks = np.array_split(np.array([[row["seconds"] / 3600, row["mebibytes"]] for row in late]), 20)
+    blocks = np.array_split(
+        np.array([[row["seconds"] / 3600, row["mebibytes"]] for row in late]), 20
+    )
     x, y = np.array([block.mean(0) for block in blocks if len(block)]).T
     fit, covariance = np.polyfit(x, y, 1, cov=True)
     return {
@@ -99,7 +102,9 @@ def draw(rows: list[dict], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--out", type=Path, default=Path("results/robustness"))
     args = parser.parse_args()
@@ -111,7 +116,12 @@ def main() -> None:
         settings = {"updates": 10**7, "batch": 64, "hidden": 32, "features": 32, "progress": False}
         with contextlib.suppress(Enough):
             emp.train(world, 3, out=Path(directory) / "run", trackers=[watch], **settings)
-    result = {**slope(watch.rows), "updates": watch.updates, "first": watch.rows[0], "last": watch.rows[-1]}
+    result = {
+        **slope(watch.rows),
+        "updates": watch.updates,
+        "first": watch.rows[0],
+        "last": watch.rows[-1],
+    }
     (args.out / "endurance.json").write_text(json.dumps({**result, "rows": watch.rows}, indent=1))
     draw(watch.rows, args.out / "endurance.png")
     print(json.dumps(result, indent=1))

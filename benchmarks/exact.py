@@ -2,8 +2,8 @@
 
     python benchmarks/exact.py --out results/exact [--quick]
 
-Times are of the processor, all threads added up, so that other programs on the machine do not count. Ratios are what
-matters: both sides ran in the same minutes on the same machine.
+Times are of the processor, all threads added up, so that other programs on the machine do not
+count. Ratios are what matters: both sides ran in the same minutes on the same machine.
 """
 
 import argparse
@@ -28,7 +28,8 @@ from empowerment.worlds.world import World, identify, take
 
 
 def open_map(side: int, holes: float = 0.0) -> GridWorld:
-    """An open room of side x side cells, walls included; `holes` is the share of inner cells that are walls."""
+    """An open room of side x side cells, walls included; `holes` is the share of inner cells that
+    are walls."""
     cells = np.full((side, side), "#")
     inner = np.where(np.random.default_rng(0).random((side - 2, side - 2)) < holes, "#", ".")
     cells[1:-1, 1:-1] = inner
@@ -51,7 +52,12 @@ def python_counts(world: World, horizon: int) -> np.ndarray:
     states, actions = world.states(), np.arange(len(world.actions))
     numbers = {key: i for i, key in enumerate(identify(states).tolist())}
     columns = [
-        [numbers[key] for key in identify(world.step(states, np.full(len(states.agent), a), np.int64(0))).tolist()]
+        [
+            numbers[key]
+            for key in identify(
+                world.step(states, np.full(len(states.agent), a), np.int64(0))
+            ).tolist()
+        ]
         for a in actions
     ]
     table = list(zip(*columns, strict=True))
@@ -67,9 +73,10 @@ def python_counts(world: World, horizon: int) -> np.ndarray:
 def noisy(budget: float) -> list[dict]:
     """(a) slippery two-rooms, whole map at gap 1e-9, against dit and against plain Blahut-Arimoto.
 
-    Everything is included on both sides, and every time is the best of five. The others get our builder of merged
-    channels, and solve state by state in random order until the time is up; their time is scaled to the whole map.
-    dit stops on a small change (1e-13 bits here), which proves nothing.
+    Everything is included on both sides, and every time is the best of five. The others get our
+    builder of merged channels, and solve state by state in random order until the time is up; their
+    time is scaled to the whole map. dit stops on a small change (1e-13 bits here), which proves
+    nothing.
     """
     from dit.algorithms import channel_capacity
 
@@ -85,10 +92,16 @@ def noisy(budget: float) -> list[dict]:
     for horizon in (1, 2, 3):
         ours, land = timed(lambda k=horizon: emp.exact(world, k), repeats=5)
         building, matrices = timed(
-            lambda k=horizon: [c.matrix for c in channels(explore(world, world.states(), k), k)], repeats=5
+            lambda k=horizon: [c.matrix for c in channels(explore(world, world.states(), k), k)],
+            repeats=5,
         )
         order = np.random.default_rng(0).permutation(len(matrices))
-        row = {"K": horizon, "states": len(land), "exact": ours, "gap": float((land.upper - land.lower).max())}
+        row = {
+            "K": horizon,
+            "states": len(land),
+            "exact": ours,
+            "gap": float((land.upper - land.lower).max()),
+        }
         for name, solve in (("dit", dit_nats), ("blahut_arimoto", plain_nats)):
             spent, errors, begin = 0.0, [], time.perf_counter()
             for i in order:
@@ -107,7 +120,8 @@ def noisy(budget: float) -> list[dict]:
         print(
             f"(a) K={horizon}: exact {ours:.4f} s to {row['gap']:.1e} nats; "
             + "; ".join(
-                f"{name} {row[name]['seconds']:.1f} s ({row[name]['states_run']} of {len(land)} states run, "
+                f"{name} {row[name]['seconds']:.1f} s ({row[name]['states_run']} of {len(land)} "
+                "states run, "
                 f"error {row[name]['worst_error']:.0e}) = {row[name]['ratio']:.0f} x"
                 for name in ("dit", "blahut_arimoto")
             ),
@@ -115,7 +129,10 @@ def noisy(budget: float) -> list[dict]:
         )
     ours = sum(row["exact"] for row in rows)
     for name in ("dit", "blahut_arimoto"):
-        print(f"(a) K=1, 2, 3 together: {sum(row[name]['seconds'] for row in rows) / ours:.0f} x faster than {name}")
+        print(
+            f"(a) K=1, 2, 3 together: {sum(row[name]['seconds'] for row in rows) / ours:.0f} x "
+            f"faster than {name}"
+        )
     return rows
 
 
@@ -123,12 +140,25 @@ def deterministic(quick: bool) -> list[dict]:
     """(b) K = 5 against the Python set search, everything included on both sides."""
     worlds = [open_map(200), open_map(200, holes=0.2), emp.make("two-rooms")]
     rows = []
-    for label, world in zip(("open 200x200", "200x200, 20 % walls", "two-rooms"), worlds, strict=True):
+    for label, world in zip(
+        ("open 200x200", "200x200, 20 % walls", "two-rooms"), worlds, strict=True
+    ):
         ours, land = timed(lambda w=world: emp.exact(w, 5), repeats=10)
         theirs, counts = timed(lambda w=world: python_counts(w, 5), repeats=1 if quick else 3)
         assert np.array_equal(np.exp(land.nats).round(), counts), label
-        rows.append({"world": label, "states": len(land), "exact": ours, "python": theirs, "ratio": theirs / ours})
-        print(f"(b) {label}: exact {ours:.4f} s, Python sets {theirs:.3f} s = {theirs / ours:.1f} x", flush=True)
+        rows.append(
+            {
+                "world": label,
+                "states": len(land),
+                "exact": ours,
+                "python": theirs,
+                "ratio": theirs / ours,
+            }
+        )
+        print(
+            f"(b) {label}: exact {ours:.4f} s, Python sets {theirs:.3f} s = {theirs / ours:.1f} x",
+            flush=True,
+        )
     return rows
 
 
@@ -137,12 +167,16 @@ def large() -> list[dict]:
     rows = []
     for side, horizon in ((1000, 5), (100, 100)):
         done = subprocess.run(
-            [sys.executable, __file__, "--one", str(side), str(horizon)], check=True, capture_output=True, text=True
+            [sys.executable, __file__, "--one", str(side), str(horizon)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
         row = json.loads(done.stdout)
         rows.append(row)
         print(
-            f"(c) open {side}x{side}, K={horizon}: {row['states']:,} states in {row['seconds']:.2f} s, "
+            f"(c) open {side}x{side}, K={horizon}: {row['states']:,} states in "
+            f"{row['seconds']:.2f} s, "
             f"peak memory {row['gib']:.2f} GiB",
             flush=True,
         )
@@ -152,7 +186,11 @@ def large() -> list[dict]:
 def one(side: int, horizon: int) -> None:
     seconds, land = timed(lambda: emp.exact(open_map(side), horizon))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"side": side, "K": horizon, "states": len(land), "seconds": seconds, "gib": peak}))
+    print(
+        json.dumps(
+            {"side": side, "K": horizon, "states": len(land), "seconds": seconds, "gib": peak}
+        )
+    )
 
 
 def growth(quick: bool) -> list[dict]:
@@ -171,14 +209,17 @@ def growth(quick: bool) -> list[dict]:
     print("(d)  vary  world           D    K    states    seconds   N^K S^2")
     for r in rows:
         print(
-            f"     {r['vary']:5} {r['world']:14}{r['D']:4} {r['K']:4} {r['states']:9,} {r['seconds']:10.4f}"
+            f"     {r['vary']:5} {r['world']:14}{r['D']:4} {r['K']:4} {r['states']:9,} "
+            f"{r['seconds']:10.4f}"
             f"   {r['operations']:.1e}"
         )
     return rows
 
 
 def _growth_row(vary: str, name: str, side: int, horizon: int, world: GridWorld) -> dict:
-    emp.exact(world, horizon, take(world.states(), slice(0, 1)))  # no first-call cost in the measurement
+    emp.exact(
+        world, horizon, take(world.states(), slice(0, 1))
+    )  # no first-call cost in the measurement
     seconds, land = timed(lambda: emp.exact(world, horizon), repeats=3)
     operations = float(len(world.actions)) ** horizon * len(land) ** 2
     return {
@@ -196,7 +237,9 @@ def plot_growth(rows: list[dict], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.8), layout="constrained")
-    for ax, vary, fixed in zip(figure.subplots(1, 2), ("K", "D"), ("D = 20", "K = 5; slip: K = 2"), strict=True):
+    for ax, vary, fixed in zip(
+        figure.subplots(1, 2), ("K", "D"), ("D = 20", "K = 5; slip: K = 2"), strict=True
+    ):
         for name, marker in (("deterministic", "o"), ("slip 0.2", "s")):
             chosen = [r for r in rows if r["vary"] == vary and r["world"] == name]
             x = np.array([r[vary] for r in chosen])
@@ -205,7 +248,11 @@ def plot_growth(rows: list[dict], path: Path) -> None:
                 cost = np.array([r["operations"] for r in chosen])
                 scaled = cost / cost[0] * chosen[0]["seconds"]
                 ax.plot(x, scaled, "k:", label="growth of $N^K S^2$ (the paper's)")
-        ax.set(xlabel={"K": "horizon K", "D": "side of the map D"}[vary], ylabel="seconds, whole map", title=fixed)
+        ax.set(
+            xlabel={"K": "horizon K", "D": "side of the map D"}[vary],
+            ylabel="seconds, whole map",
+            title=fixed,
+        )
         ax.set(xscale="log", yscale="log", ylim=(3e-4, 1e4))
         ax.legend(fontsize=8)
     for kind in ("png", "pdf"):
@@ -213,9 +260,15 @@ def plot_growth(rows: list[dict], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("results/exact"), help="directory for the numbers and plot")
-    parser.add_argument("--quick", action="store_true", help="a few seconds for each rival instead of minutes")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/exact"), help="directory for the numbers and plot"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a few seconds for each rival instead of minutes"
+    )
     parser.add_argument("--one", type=int, nargs=2, metavar=("SIDE", "K"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

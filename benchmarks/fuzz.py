@@ -1,10 +1,12 @@
-"""Bad input, made by a fuzzer that is guided by which lines of the package it reaches (atheris, libFuzzer).
+"""Bad input, made by a fuzzer that is guided by which lines of the package it reaches (atheris,
+libFuzzer).
 
     pip install atheris
     python benchmarks/fuzz.py --cases 1000000 --out results/robustness
 
-Anything but a ValueError of one line (for the command line: exit 0 or 2 with one line) stops it, as does a case that
-takes five seconds or 2 GiB. Each target runs in a process of its own, with its share of the cases.
+Anything but a ValueError of one line (for the command line: exit 0 or 2 with one line) stops it, as
+does a case that takes five seconds or 2 GiB. Each target runs in a process of its own, with its
+share of the cases.
 """
 
 import argparse
@@ -20,11 +22,57 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-SHARES = {"maps": 0.4, "settings": 0.5, "descriptions": 0.05, "checkpoints": 0.03, "channels": 0.018, "commands": 0.002}
+SHARES = {
+    "maps": 0.4,
+    "settings": 0.5,
+    "descriptions": 0.05,
+    "checkpoints": 0.03,
+    "channels": 0.018,
+    "commands": 0.002,
+}
 RUN = Path(__file__).parents[1] / "tests" / "variational" / "runs" / "format-1"
-COMMANDS = ["exact", "train", "check", "act", "worlds", "report", "reproduce", "two-rooms", "tree", "greedy"]
-FLAGS = ["horizon", "slip", "out", "json", "seed", "updates", "resume", "bricks", "goal", "every", "samples", "help"]
-VALUES = ["0", "1", "-1", "5", "0.5", "nan", "inf", "1e400", "9" * 30, "/", "--", "=", "--horizon=2", "--slip=0.1"]
+COMMANDS = [
+    "exact",
+    "train",
+    "check",
+    "act",
+    "worlds",
+    "report",
+    "reproduce",
+    "two-rooms",
+    "tree",
+    "greedy",
+]
+FLAGS = [
+    "horizon",
+    "slip",
+    "out",
+    "json",
+    "seed",
+    "updates",
+    "resume",
+    "bricks",
+    "goal",
+    "every",
+    "samples",
+    "help",
+]
+VALUES = [
+    "0",
+    "1",
+    "-1",
+    "5",
+    "0.5",
+    "nan",
+    "inf",
+    "1e400",
+    "9" * 30,
+    "/",
+    "--",
+    "=",
+    "--horizon=2",
+    "--slip=0.1",
+]
 WORDS = COMMANDS + [f"--{flag}" for flag in FLAGS] + VALUES
 
 
@@ -40,7 +88,9 @@ def value(data: Any, depth: int = 0) -> Any:
     if kind in (3, 4):
         return data.ConsumeIntInRange(-2, 300)
     if kind == 5:
-        return data.PickValueInList([None, True, False, 10**30, "muon", "adam", "whole", 0.5, 1e300, ""])
+        return data.PickValueInList(
+            [None, True, False, 10**30, "muon", "adam", "whole", 0.5, 1e300, ""]
+        )
     if kind in (6, 7):
         return data.ConsumeProbability()
     items = [value(data, depth + 1) for _ in range(data.ConsumeIntInRange(0, 3))]
@@ -116,7 +166,9 @@ def checkpoints(data: Any) -> None:
     good = bytearray((RUN / "checkpoints" / path.name).read_bytes())
     for _ in range(data.ConsumeIntInRange(1, 6)):
         at = data.ConsumeIntInRange(0, len(good) - 1)
-        good[at : at + data.ConsumeIntInRange(0, 4)] = data.ConsumeBytes(data.ConsumeIntInRange(0, 6))
+        good[at : at + data.ConsumeIntInRange(0, 4)] = data.ConsumeBytes(
+            data.ConsumeIntInRange(0, 6)
+        )
         good = good or bytearray(b"x")
     path.write_bytes(bytes(good) if data.ConsumeIntInRange(0, 3) else data.ConsumeBytes(300))
     directory = RunDirectory(path.parents[1])
@@ -131,14 +183,20 @@ def channels(data: Any) -> None:
 
     rows, columns = data.ConsumeIntInRange(0, 5), data.ConsumeIntInRange(0, 5)
     raw = data.ConsumeBool()
-    entries = [data.ConsumeFloat() if raw else data.ConsumeIntInRange(0, 4) / 4 for _ in range(rows * columns)]
+    entries = [
+        data.ConsumeFloat() if raw else data.ConsumeIntInRange(0, 4) / 4
+        for _ in range(rows * columns)
+    ]
     matrix = np.array(entries, float).reshape(rows, columns)
     if data.ConsumeBool() and not raw and rows and columns and (matrix.sum(1) > 0).all():
         matrix = matrix / matrix.sum(1, keepdims=True)
     beta = data.PickValueInList([1.0, 0.5, 1e-6, 1.5, 0.0, -1.0, float("nan"), float("inf")])
     with np.errstate(all="ignore"):
-        found = one_line(capacity, matrix, beta, data.PickValueInList([1e-9, 1e-6, 0.0, float("nan")]))
-    # Beyond beta = 1 the result is a fixed point of the paper's iteration, and even equal rows have one below zero.
+        found = one_line(
+            capacity, matrix, beta, data.PickValueInList([1e-9, 1e-6, 0.0, float("nan")])
+        )
+    # Beyond beta = 1 the result is a fixed point of the paper's iteration, and even equal rows have
+    # one below zero.
     least = -1e-12 if beta <= 1 else -np.inf
     if found is not None and not (least <= found.lower <= found.upper < np.inf):
         raise RuntimeError(f"{found} of {matrix.tolist()}")
@@ -149,7 +207,9 @@ def commands(data: Any) -> None:
 
     count = data.ConsumeIntInRange(0, 6)
     args = [
-        data.PickValueInList(WORDS) if data.ConsumeIntInRange(0, 4) else data.ConsumeUnicodeNoSurrogates(6)
+        data.PickValueInList(WORDS)
+        if data.ConsumeIntInRange(0, 4)
+        else data.ConsumeUnicodeNoSurrogates(6)
         for _ in range(count)
     ]
     said = io.StringIO()
@@ -157,11 +217,16 @@ def commands(data: Any) -> None:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
             parse(args)
     except SystemExit as stop:
-        if stop.code not in (None, 0) and (stop.code != 2 or len(said.getvalue().strip().splitlines()) != 1):
+        if stop.code not in (None, 0) and (
+            stop.code != 2 or len(said.getvalue().strip().splitlines()) != 1
+        ):
             raise RuntimeError(f"{args}: exit {stop.code}, {said.getvalue()!r}") from None
 
 
-TARGETS = {function.__name__: function for function in (maps, settings, descriptions, checkpoints, channels, commands)}
+TARGETS = {
+    function.__name__: function
+    for function in (maps, settings, descriptions, checkpoints, channels, commands)
+}
 
 
 def fuzz(name: str, cases: int) -> None:
@@ -172,8 +237,17 @@ def fuzz(name: str, cases: int) -> None:
         import empowerment.capacity
         import empowerment.cli
         import empowerment.variational.training  # noqa: F401
-    flags = [f"-runs={cases}", "-timeout=5", "-rss_limit_mb=2048", "-print_final_stats=1", "-seed=1", "-max_len=512"]
-    atheris.Setup([sys.argv[0], *flags], lambda data: TARGETS[name](atheris.FuzzedDataProvider(data)))
+    flags = [
+        f"-runs={cases}",
+        "-timeout=5",
+        "-rss_limit_mb=2048",
+        "-print_final_stats=1",
+        "-seed=1",
+        "-max_len=512",
+    ]
+    atheris.Setup(
+        [sys.argv[0], *flags], lambda data: TARGETS[name](atheris.FuzzedDataProvider(data))
+    )
     atheris.Fuzz()
 
 
@@ -182,8 +256,13 @@ def measure(name: str, cases: int) -> dict[str, Any]:
         shutil.copytree(RUN, Path(directory) / "run")
         environment = {**os.environ, "FUZZED": str(Path(directory) / "run")}
         args = [sys.executable, os.path.abspath(__file__), "--target", name, "--cases", str(cases)]
-        done = subprocess.run(args, env=environment, cwd=directory, capture_output=True, text=True, errors="replace")
-        crash = next((path.read_bytes().hex() for path in Path(directory).glob("*-*") if path.is_file()), None)
+        done = subprocess.run(
+            args, env=environment, cwd=directory, capture_output=True, text=True, errors="replace"
+        )
+        crash = next(
+            (path.read_bytes().hex() for path in Path(directory).glob("*-*") if path.is_file()),
+            None,
+        )
     memory = [int(x) for x in re.findall(r"rss: (\d+)Mb", done.stderr)] or [0]
     stats = dict(re.findall(r"stat::(\w+): +(\d+)", done.stderr))
     result = {
@@ -199,7 +278,9 @@ def measure(name: str, cases: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=1_000_000)
     parser.add_argument("--target", choices=TARGETS)
     parser.add_argument("--only", choices=TARGETS)

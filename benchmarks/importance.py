@@ -2,10 +2,10 @@
 
     python benchmarks/importance.py --out results/model-based
 
-Two channels: places of two-rooms with slip 0.2 and K = 3, whose truth is `emp.exact`, and a Gaussian channel under a
-power constraint, whose truth is ln(1 + P) / 2. Each point is the root mean square error over places and
-seeds; times are processor seconds, since others may use the machine. Combinations of more than `MOST` densities a
-step are left out.
+Two channels: places of two-rooms with slip 0.2 and K = 3, whose truth is `emp.exact`, and a
+Gaussian channel under a power constraint, whose truth is ln(1 + P) / 2. Each point is the root mean
+square error over places and seeds; times are processor seconds, since others may use the machine.
+Combinations of more than `MOST` densities a step are left out.
 """
 
 import argparse
@@ -91,9 +91,19 @@ def draw(results: dict[str, list[dict]], path: Path) -> None:
         for draws, colour in zip(DRAWS, ("C0", "C1", "C2"), strict=True):
             own = [row for row in rows if row["J"] == draws]
             sizes = [row["S"] for row in own]
-            column[0].loglog(sizes, [row["rms"] for row in own], "o-", color=colour, label=f"J = {draws}")
-            column[1].semilogx(sizes, [row["adapted_bias"] for row in own], "s--", color=colour, label=f"J = {draws}")
-            column[2].loglog(sizes, [row["seconds"] for row in own], "o-", color=colour, label=f"J = {draws}")
+            column[0].loglog(
+                sizes, [row["rms"] for row in own], "o-", color=colour, label=f"J = {draws}"
+            )
+            column[1].semilogx(
+                sizes,
+                [row["adapted_bias"] for row in own],
+                "s--",
+                color=colour,
+                label=f"J = {draws}",
+            )
+            column[2].loglog(
+                sizes, [row["seconds"] for row in own], "o-", color=colour, label=f"J = {draws}"
+            )
         column[0].set(title=name, ylabel="RMS error, fresh ends (nats)")
         column[1].set(ylabel="bias, ends adapted to (nats)")
         column[1].axhline(0, color="0.6", linewidth=0.8)

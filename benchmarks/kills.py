@@ -1,10 +1,12 @@
-"""Trainings that are killed with SIGKILL at random moments, resumed, and compared with one that was left alone.
+"""Trainings that are killed with SIGKILL at random moments, resumed, and compared with one that was
+left alone.
 
     python benchmarks/kills.py --kills 30
 
-A training is killed and resumed until it ends; then another one of the same seed begins, until there were enough
-kills. Every file of every finished run directory, that is parameters, optimiser, random state, metrics and
-description, must equal that of the training that was left alone, byte for byte.
+A training is killed and resumed until it ends; then another one of the same seed begins, until
+there were enough kills. Every file of every finished run directory, that is parameters, optimiser,
+random state, metrics and description, must equal that of the training that was left alone, byte for
+byte.
 """
 
 import argparse
@@ -30,7 +32,16 @@ def learn(directory: Path, out: Path, updates: int) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     training.CHUNK = 2  # many checkpoints
     world = emp.make("tree", depth=3)
-    settings = {"updates": updates, "batch": 16, "hidden": 12, "features": 10, "optimiser": "adam", "progress": False}
+    settings = {
+        "updates": updates,
+        "batch": 16,
+        "hidden": 12,
+        "features": 10,
+        "layers": 2,
+        "ema": 0.0,
+        "optimiser": "adam",
+        "progress": False,
+    }
     emp.train(world, 2, seed=5, out=out, resume=True, **settings)
 
 
@@ -62,12 +73,15 @@ def ended(process: int, moment: Callable[[], bool] = lambda: False) -> bool:
 
 
 def random_moment(rng: random.Random, out: Path, starting: float, last: int) -> Callable[[], bool]:
-    """A quarter fall while it starts, the others shortly after one of the next lines of its metrics, of which there are
-    `last` in all."""
+    """A quarter fall while it starts, the others shortly after one of the next lines of its
+    metrics, of which there are `last` in all."""
     if rng.random() < 0.25:
         until = time.monotonic() + rng.uniform(0, starting)
         return lambda: time.monotonic() > until
-    wanted, delay = lines(out) + rng.randint(1, max(min(10, last - lines(out)), 1)), rng.uniform(0, 0.02)
+    wanted, delay = (
+        lines(out) + rng.randint(1, max(min(10, last - lines(out)), 1)),
+        rng.uniform(0, 0.02),
+    )
     return lambda: lines(out) >= wanted and time.sleep(delay) is None
 
 
@@ -82,7 +96,9 @@ def content(out: Path) -> dict[str, bytes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
@@ -98,17 +114,30 @@ def main() -> None:
         while kills < args.kills:
             out, runs = directory / f"run{runs}", runs + 1
             while kills < args.kills and not ended(
-                begin(directory, out, args.updates), random_moment(rng, out, starting, lines(directory / "whole"))
+                begin(directory, out, args.updates),
+                random_moment(rng, out, starting, lines(directory / "whole")),
             ):
                 kills += 1
                 left += bool(list(out.rglob(".*.partial")))
             ended(begin(directory, out, args.updates))
             different = [file for file, data in whole.items() if content(out).get(file) != data]
             if different or set(content(out)) != set(whole):
-                raise SystemExit(f"run {runs} differs after {kills} kills: {different or sorted(content(out))}")
-            print(f"{kills} kills, {runs} runs: every file is the same", file=sys.stderr, flush=True)
+                raise SystemExit(
+                    f"run {runs} differs after {kills} kills: {different or sorted(content(out))}"
+                )
+            print(
+                f"{kills} kills, {runs} runs: every file is the same", file=sys.stderr, flush=True
+            )
     print(
-        json.dumps({"kills": kills, "runs": runs, "files": sorted(whole), "killed_while_writing": left, "equal": True})
+        json.dumps(
+            {
+                "kills": kills,
+                "runs": runs,
+                "files": sorted(whole),
+                "killed_while_writing": left,
+                "equal": True,
+            }
+        )
     )
 
 

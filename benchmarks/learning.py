@@ -2,14 +2,16 @@
 
     python benchmarks/learning.py [--out DIR] [--quick]
 
-(a) windows per second, against a plain PyTorch implementation of the same network (each window's two frames are
-    encoded, Adam) at its best batch size, on a static world and on a box world: of the whole of algorithm 1 (sequences
-    are drawn from the source and played by the vectorised NumPy engine), and of its learning step alone on windows that
-    cost nothing. Ours is always the whole, with the default batch and with larger ones;
-(b) the share of the machine's matrix-product rate that the compiled update reaches, of large worlds too little: a loop
-    whose length is known only while it runs is counted once;
+(a) windows per second, against a plain PyTorch implementation of the same network (each window's
+    two frames are encoded, Adam) at its best batch size, on a static world and on a box world: of
+    the whole of algorithm 1 (sequences are drawn from the source and played by the vectorised
+    NumPy engine), and of its learning step alone on windows that cost nothing. Ours is always the
+    whole, with the default batch and with larger ones;
+(b) the share of the machine's matrix-product rate that the compiled update reaches, of large
+    worlds too little: a loop whose length is known only while it runs is counted once;
 (c) seconds to R² = 0.90 and 0.99 in two-rooms;
-(d) how the cost of an update grows with the horizon K and with the image side D, beside exact enumeration's sequences.
+(d) how the cost of an update grows with the horizon K and with the image side D, beside exact
+    enumeration's sequences.
 
 Needs PyTorch (the CPU build is enough) for (a); the other parts run without it.
 """
@@ -23,11 +25,11 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from empowerment.variational.experience import SPREADING, Experience
 
 import empowerment as emp
 from empowerment.variational import training
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.experience import SPREADING, Experience
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
 from empowerment.worlds.grid import GridWorld, Map
@@ -48,13 +50,15 @@ def build(world, tabulated=True, horizon=5, **settings):
 
 
 def updates_per_second(run, seconds=6.0, length=20):
-    """After the warm-up, when sequences come from the source: over both halves of a training, since large worlds begin
-    with simpler starts, of which more look the same."""
+    """After the warm-up, when sequences come from the source: over both halves of a training, since
+    large worlds begin with simpler starts, of which more look the same."""
     chunk = jax.jit(partial(training._updates, run), static_argnums=1)
     spent = []
     for share in (0.3, 0.8):
         carry = run.init(0)
-        there = carry.learner._replace(updates=jnp.asarray(int(share * run.learner.config.updates), jnp.int32))
+        there = carry.learner._replace(
+            updates=jnp.asarray(int(share * run.learner.config.updates), jnp.int32)
+        )
         carry = jax.block_until_ready(chunk(carry._replace(learner=there), length)[0])
         done, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds / 2:
@@ -85,7 +89,8 @@ def matmul_rate(size=2048, seconds=2.0):
 def torch_rate(world, batch, acting, horizon=5, hidden=128, seconds=6.0):
     """Windows per second of plain PyTorch: encode x and x', decoder, source, psi, backward, Adam.
 
-    With `acting`, sequences are drawn from the source and played; else windows are random and cost nothing.
+    With `acting`, sequences are drawn from the source and played; else windows are random and cost
+    nothing.
     """
     import torch
     from torch import nn
@@ -113,7 +118,9 @@ def torch_rate(world, batch, acting, horizon=5, hidden=128, seconds=6.0):
 
         def log_prob(self, features, sequence):
             losses = [
-                nn.functional.cross_entropy(self.logits(features, sequence, k), sequence[:, k], reduction="none")
+                nn.functional.cross_entropy(
+                    self.logits(features, sequence, k), sequence[:, k], reduction="none"
+                )
                 for k in range(horizon)
             ]
             return -sum(losses)
@@ -127,16 +134,26 @@ def torch_rate(world, batch, acting, horizon=5, hidden=128, seconds=6.0):
             return sequence
 
     shape = np.shape(world.observe(world.start))
-    encoder = nn.Sequential(nn.Conv2d(3, 10, 4), nn.ReLU(), nn.Conv2d(10, 10, 3, 2), nn.ReLU(), nn.Flatten())
+    encoder = nn.Sequential(
+        nn.Conv2d(3, 10, 4), nn.ReLU(), nn.Conv2d(10, 10, 3, 2), nn.ReLU(), nn.Flatten()
+    )
     width = encoder(torch.zeros(1, 3, *shape[:2])).shape[1]
     encoder = nn.Sequential(encoder, nn.Linear(width, 100), nn.ReLU())
     decoder, source = Head(200), Head(100)
-    psi = nn.Sequential(nn.Linear(100, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+    psi = nn.Sequential(
+        nn.Linear(100, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, 1),
+    )
     parts = [encoder, decoder, source, psi]
     adam = torch.optim.Adam([p for part in parts for p in part.parameters()], 1e-3)
 
     def seen(states):
-        return torch.from_numpy(np.asarray(world.observe(states)).astype(np.float32).transpose(0, 3, 1, 2) / 255)
+        return torch.from_numpy(
+            np.asarray(world.observe(states)).astype(np.float32).transpose(0, 3, 1, 2) / 255
+        )
 
     starts = world.states()
     count = len(leaves(starts)[0])
@@ -179,11 +196,17 @@ def seconds_to(run, world, levels=(0.90, 0.99)):
         start = time.perf_counter()
         carry, _ = jax.block_until_ready(chunk(carry, 100))
         spent += time.perf_counter() - start
-        r2 = emp.compare(Estimator(carry.learner.average, run.learner.config, world).landscape(), truth).r2
+        r2 = emp.compare(
+            Estimator(carry.learner.average, run.learner.config, world).landscape(), truth
+        ).r2
         for level in levels:
             if r2 >= level and level not in found:
                 found[level] = round(spent, 1)
-    return {"seconds_to": found, "final_r2": round(r2, 4), "compile_seconds": round(compile_seconds, 1)}
+    return {
+        "seconds_to": found,
+        "final_r2": round(r2, 4),
+        "compile_seconds": round(compile_seconds, 1),
+    }
 
 
 def room(side):
@@ -193,7 +216,9 @@ def room(side):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--quick", action="store_true", help="short measurements, without (c)")
     args = parser.parse_args()
@@ -206,14 +231,22 @@ def main():
         rate = updates_per_second(run, seconds)
         row = {"windows_per_second": round(rate * run.learner.config.batch)}
         row["share_of_matrix_product_rate"] = round(flops(run) * rate / peak, 3)
-        ours = {size: round(updates_per_second(build(world, batch=size), seconds) * size) for size in LARGER}
+        ours = {
+            size: round(updates_per_second(build(world, batch=size), seconds) * size)
+            for size in LARGER
+        }
         row["larger_batches"] = ours
         best = max(row["windows_per_second"], *ours.values())
         try:
             for part, acting in (("whole", True), ("step", False)):
-                theirs = {size: round(torch_rate(world, size, acting, seconds=seconds / 2)) for size in BATCHES}
+                theirs = {
+                    size: round(torch_rate(world, size, acting, seconds=seconds / 2))
+                    for size in BATCHES
+                }
                 row[f"torch_{part}"] = theirs
-                row[f"times_torch_{part}"] = round(row["windows_per_second"] / max(theirs.values()), 2)
+                row[f"times_torch_{part}"] = round(
+                    row["windows_per_second"] / max(theirs.values()), 2
+                )
                 row[f"best_times_torch_{part}"] = round(best / max(theirs.values()), 2)
         except ImportError:
             row["torch"] = "not installed"
@@ -224,11 +257,17 @@ def main():
         print(json.dumps(result["to_r2"]), flush=True)
     base = {"batch": 512, "windows": 4}
     result["horizon"] = {
-        k: {"ms": round(1e3 / updates_per_second(build(room(20), False, k, **base), seconds, 5), 1), "sequences": 5**k}
+        k: {
+            "ms": round(1e3 / updates_per_second(build(room(20), False, k, **base), seconds, 5), 1),
+            "sequences": 5**k,
+        }
         for k in (5, 10, 20)
     }
     result["side"] = {
-        d: {"ms": round(1e3 / updates_per_second(build(room(d), False, 5, **base), seconds, 5), 1), "pixels": d * d}
+        d: {
+            "ms": round(1e3 / updates_per_second(build(room(d), False, 5, **base), seconds, 5), 1),
+            "pixels": d * d,
+        }
         for d in (10, 20, 40)
     }
     print(json.dumps({"horizon": result["horizon"], "side": result["side"]}))

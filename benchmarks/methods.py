@@ -1,10 +1,12 @@
-"""Learning by acting only against gradients through a model (appendix B.2): accuracy, samples and seconds.
+"""Learning by acting only against gradients through a model (appendix B.2): accuracy, samples and
+seconds.
 
     python benchmarks/methods.py --out results/model-based [--seeds 3]
 
-Worlds: the linear point mass, whose empowerment has a closed form, and the pendulum, whose reference is its
-linearisation. After every chunk of updates the bound is measured in the true world, at all shown states. Seconds are of
-the processor, without compiling and measuring; ratios within a run are what counts.
+Worlds: the linear point mass, whose empowerment has a closed form, and the pendulum, whose
+reference is its linearisation. After every chunk of updates the bound is measured in the true
+world, at all shown states. Seconds are of the processor, without compiling and measuring; ratios
+within a run are what counts.
 """
 
 import argparse
@@ -15,11 +17,11 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from empowerment.variational.settings import configure
 
 import empowerment as emp
 from empowerment.model_based.linearised import linearised
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.settings import configure
 from empowerment.variational.training import _updates, prepare
 
 METHODS = {
@@ -46,8 +48,10 @@ def measure(world, truth: float, horizon: int, seed: int, method: dict) -> dict:
         seconds += time.process_time() - begin
         bound = Estimator(carry.learner.average, config, world).bound(samples=1000, seed=seed)
         curve.append((done * config.batch, seconds, float(bound.nats.mean() / truth)))
-    reached = next(((windows, after) for windows, after, share in curve if share >= GOOD), (None, None))
-    held_out = getattr(getattr(run.experience, "model", None), "held_out", None)
+    reached = next(
+        ((windows, after) for windows, after, share in curve if share >= GOOD), (None, None)
+    )
+    held_out = getattr(getattr(run.collector, "model", None), "held_out", None)
     return {
         "share": curve[-1][2],
         "windows_to_good": reached[0],

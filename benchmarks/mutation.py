@@ -1,10 +1,12 @@
-"""Mutation testing: one operator, comparison or constant of the exact code is changed; do the tests notice?
+"""Mutation testing: one operator, comparison or constant of the exact code is changed; do the tests
+notice?
 
     python benchmarks/mutation.py --sample 60 --out results/robustness
 
-Mutants are drawn at random from each file (`--sample 0` takes them all), each in a copy of the package, in a process
-forked after the slow imports. A mutant is killed by the first test that fails, or by taking ten times as much of the
-processor as the unchanged code. Survivors are listed with their line, to be explained or to get a test.
+Mutants are drawn at random from each file (`--sample 0` takes them all), each in a copy of the
+package, in a process forked after the slow imports. A mutant is killed by the first test that
+fails, or by taking ten times as much of the processor as the unchanged code. Survivors are listed
+with their line, to be explained or to get a test.
 """
 
 import argparse
@@ -28,7 +30,10 @@ TARGETS = {
     "exact.py": ("exact.py", ["tests/test_exact.py", "tests/test_channel.py"]),
     "capacity.py": ("capacity.py", ["tests/test_capacity.py"]),
     "interior_point.py": ("interior_point.py", ["tests/test_capacity.py"]),
-    "grid.py": ("worlds/grid.py", ["tests/worlds/test_grid.py", "tests/test_exact.py", "-k", "not numpy_and_jax"]),
+    "grid.py": (
+        "worlds/grid.py",
+        ["tests/worlds/test_grid.py", "tests/test_exact.py", "-k", "not numpy_and_jax"],
+    ),
 }
 SWAPS = {
     ast.Add: ast.Sub,
@@ -61,14 +66,17 @@ def changes(node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
         out.append(_with(node, op=SWAPS[type(node.op)]()))
     if isinstance(node, ast.Compare):
-        out += [_with(node, ops=[SWAPS[type(op)]() if i == j else op for j, op in enumerate(node.ops)])
-                for i, op in enumerate(node.ops)]  # fmt: skip
+        for i in range(len(node.ops)):
+            ops = [SWAPS[type(op)]() if i == j else op for j, op in enumerate(node.ops)]
+            out.append(_with(node, ops=ops))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub | ast.Invert):
         out.append(node.operand)
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         out.append(_with(node, value=not node.value))
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        out.append(_with(node, value=node.value + 1 if isinstance(node.value, int) else node.value * 2 + 1))
+        out.append(
+            _with(node, value=node.value + 1 if isinstance(node.value, int) else node.value * 2 + 1)
+        )
     return out
 
 
@@ -123,7 +131,8 @@ def _found(source: str, tree: ast.AST | None = None) -> list[tuple[ast.AST, ast.
 
 
 def survives(package: Path, tests: list[str], seconds: float) -> tuple[bool, float]:
-    """Whether all tests pass on the package of a directory, within this time of the processor, and the time taken."""
+    """Whether all tests pass on the package of a directory, within this time of the processor, and
+    the time taken."""
     process = os.fork()
     if process == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1,) * 2)
@@ -134,8 +143,17 @@ def survives(package: Path, tests: list[str], seconds: float) -> tuple[bool, flo
         import pytest
 
         paths = [str(ROOT / test) if test.startswith("tests/") else test for test in tests]
-        early = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis was imported before the fork
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *early, "--rootdir", str(ROOT), *paths])))
+        early = [
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+        ]  # hypothesis was imported before the fork
+        os._exit(
+            int(
+                pytest.main(
+                    ["-x", "-q", "-p", "no:cacheprovider", *early, "--rootdir", str(ROOT), *paths]
+                )
+            )
+        )
     _, status, used = os.wait4(process, 0)
     return status == 0, used.ru_utime + used.ru_stime
 
@@ -160,7 +178,9 @@ def measure(name: str, sample: int, directory: Path) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sample", type=int, default=60)
     parser.add_argument("--only", choices=TARGETS)
     parser.add_argument("--out", type=Path, default=Path("results/robustness"))
@@ -175,7 +195,9 @@ def main() -> None:
     path = args.out / "mutation.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     with tempfile.TemporaryDirectory() as name:
-        shutil.copytree(ROOT / "src", name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / "src", name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
         for target in TARGETS if args.only is None else [args.only]:
             results[target] = measure(target, args.sample, Path(name))
             counts = {key: value for key, value in results[target].items() if key != "survivors"}

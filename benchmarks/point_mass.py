@@ -1,4 +1,5 @@
-"""Learned empowerment of the point mass against its closed form, and of bounded forces against a fine discretisation.
+"""Learned empowerment of the point mass against its closed form, and of bounded forces against a
+fine discretisation.
 
 python benchmarks/point_mass.py --out results/continuous/point-mass.json
 """
@@ -29,7 +30,8 @@ CASES = [
 
 
 def bounded_capacity(noise: float, inputs: int = 101, outputs: int = 2001) -> float:
-    """Capacity of one force between -1 and 1 with this noise, by certified capacity of a fine discretisation."""
+    """Capacity of one force between -1 and 1 with this noise, by certified capacity of a fine
+    discretisation."""
     forces = np.linspace(-1, 1, inputs)
     edges = np.linspace(-1 - 6 * noise, 1 + 6 * noise, outputs)
     levels = norm.cdf((edges[None] - forces[:, None]) / noise)
@@ -37,7 +39,9 @@ def bounded_capacity(noise: float, inputs: int = 101, outputs: int = 2001) -> fl
     return float(emp.capacity(rows, tolerance=1e-4).nats)
 
 
-def learned(world: World, horizon: int, beta: float, seed: int, options: argparse.Namespace) -> np.ndarray:
+def learned(
+    world: World, horizon: int, beta: float, seed: int, options: argparse.Namespace
+) -> np.ndarray:
     size = {"updates": options.updates, "batch": options.batch}
     return emp.train(world, horizon, seed, beta=beta, progress=False, **size).landscape().nats
 
@@ -45,7 +49,9 @@ def learned(world: World, horizon: int, beta: float, seed: int, options: argpars
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--forces", nargs="*", choices=("power", "bounded"), default=["power", "bounded"])
+    parser.add_argument(
+        "--forces", nargs="*", choices=("power", "bounded"), default=["power", "bounded"]
+    )
     parser.add_argument("--noises", type=float, nargs="*", default=[0.1, 0.3, 1.0])
     parser.add_argument("--horizons", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--seeds", type=int, default=3)
@@ -53,16 +59,32 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512)
     options = parser.parse_args()
     rows = []
-    chosen = [case for case in CASES if case["noise"] in options.noises and case["horizon"] in options.horizons]
-    for case, seed in itertools.product(chosen if "power" in options.forces else [], range(options.seeds)):
+    chosen = [
+        case
+        for case in CASES
+        if case["noise"] in options.noises and case["horizon"] in options.horizons
+    ]
+    for case, seed in itertools.product(
+        chosen if "power" in options.forces else [], range(options.seeds)
+    ):
         world = emp.make("point-mass", noise=case["noise"], dimensions=case["dimensions"])
         truth = linear_empowerment(*world.matrices(), case["horizon"], 1.0, case["beta"])
         nats = learned(world, case["horizon"], case["beta"], seed, options)
         rows.append({**case, "bound": "power", "seed": seed, **_fit(nats, truth)})
         print(rows[-1], flush=True)
-    for noise, seed in itertools.product(options.noises if "bounded" in options.forces else (), range(options.seeds)):
+    for noise, seed in itertools.product(
+        options.noises if "bounded" in options.forces else (), range(options.seeds)
+    ):
         nats = learned(emp.make("point-mass", noise=noise, power=None), 1, 1.0, seed, options)
-        rows.append({"noise": noise, "horizon": 1, "bound": "±1", "seed": seed, **_fit(nats, bounded_capacity(noise))})
+        rows.append(
+            {
+                "noise": noise,
+                "horizon": 1,
+                "bound": "±1",
+                "seed": seed,
+                **_fit(nats, bounded_capacity(noise)),
+            }
+        )
         print(rows[-1], flush=True)
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,12 @@
-"""What the reward wrapper costs: time of a vector environment of 64 MiniGrid copies with and without it.
+"""What the reward wrapper costs: time of a vector environment of 64 MiniGrid copies with and
+without it.
 
     python benchmarks/reward.py
 
-Both sides take the same actions in the same grids, in turns of a few steps, so that whatever else the machine does
-falls on both. Time is the processor's, over all threads, which other programs change little, and the clock's beside it.
-The estimator is as large as the default one; what it was trained on does not matter for its cost.
+Both sides take the same actions in the same grids, in turns of a few steps, so that whatever else
+the machine does falls on both. Time is the processor's, over all threads, which other programs
+change little, and the clock's beside it. The estimator is as large as the default one; what it was
+trained on does not matter for its cost.
 """
 
 import argparse
@@ -16,13 +18,13 @@ import gymnasium
 import jax
 import minigrid  # noqa: F401  (registers its environments)
 import numpy as np
+from empowerment.variational.settings import Config
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, RGBImgObsWrapper
 
 import empowerment as emp
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
-from empowerment.variational.settings import Config
 
 VIEWS = {
     "cells": lambda env: ImgObsWrapper(FullyObsWrapper(env)),
@@ -40,7 +42,9 @@ def estimator(env: SyncVectorEnv) -> emp.Estimator:
     """Untrained, of default size."""
     frames, _ = env.reset(seed=0)
     learner = Learner(Config(), Categorical(int(env.single_action_space.n)))
-    return emp.Estimator(learner.init(jax.numpy.asarray(frames), key=jax.random.key(0)).model, learner.config)
+    return emp.Estimator(
+        learner.init(jax.numpy.asarray(frames), key=jax.random.key(0)).model, learner.config
+    )
 
 
 def measure(name: str, view, copies: int, steps: int) -> dict[str, float]:
@@ -71,8 +75,12 @@ def measure(name: str, view, copies: int, steps: int) -> dict[str, float]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--envs", nargs="*", default=["MiniGrid-Empty-8x8-v0", "MiniGrid-DoorKey-8x8-v0"])
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "--envs", nargs="*", default=["MiniGrid-Empty-8x8-v0", "MiniGrid-DoorKey-8x8-v0"]
+    )
     options.add_argument("--views", nargs="*", default=list(VIEWS), choices=VIEWS)
     options.add_argument("--copies", type=int, default=64)
     options.add_argument("--steps", type=int, default=200)
@@ -84,7 +92,8 @@ def main() -> None:
             row = rows[f"{name}, {kind}"] = measure(name, VIEWS[kind], args.copies, args.steps)
             print(
                 f"{name:26} {kind:7} {row['plain_cpu_ms']:6.1f} ms a step, with the wrapper "
-                f"{row['wrapped_cpu_ms']:6.1f}: {row['cost']:+.1%} (by the clock {row['cost_by_the_clock']:+.1%}), "
+                f"{row['wrapped_cpu_ms']:6.1f}: {row['cost']:+.1%} (by the clock "
+                f"{row['cost_by_the_clock']:+.1%}), "
                 f"{row['new_pictures']:.0%} of the pictures new",
                 flush=True,
             )

@@ -1,16 +1,19 @@
 """How learning scales over devices, seeds and sizes, side by side in one run.
 
-    python benchmarks/scale.py [--out DIR] [--parts costs,devices,seeds,sizes] [--world two-rooms] [--updates 20]
+    python benchmarks/scale.py [--out DIR] [--parts costs,devices,seeds,sizes]
+                               [--world two-rooms] [--updates 20]
 
-costs    floating-point operations, bytes and processor seconds of an update and of its parts, and the share of the
-         rate that a large matrix product reaches
-devices  strong and weak scaling for 1 and 2 devices (a process on one core each), messages measured apart, and a model
-         of the cost for 8, 64 and 512 devices, with its prediction for 2 beside what was measured
+costs    floating-point operations, bytes and processor seconds of an update and of its parts,
+         and the share of the rate that a large matrix product reaches
+devices  strong and weak scaling for 1 and 2 devices (a process on one core each), messages
+         measured apart, and a model of the cost for 8, 64 and 512 devices, with its prediction
+         for 2 beside what was measured
 seeds    eight seeds side by side against one, as commands, everything included
-sizes    seconds to R² = 0.99 in two-rooms for several batches and network widths, all with as many windows in all
+sizes    seconds to R² = 0.99 in two-rooms for several batches and network widths, all with as
+         many windows in all
 
-Next to seconds stand processor seconds: on a machine that others use too only these mean something. They leave out
-what a process waits for; on a quiet machine give --time seconds.
+Next to seconds stand processor seconds: on a machine that others use too only these mean
+something. They leave out what a process waits for; on a quiet machine give --time seconds.
 """
 
 import argparse
@@ -33,7 +36,8 @@ NETWORKS = {
     "10 Gbit/s Ethernet": {"latency": 30e-6, "bandwidth": 1.1e9},
     "200 Gbit/s InfiniBand": {"latency": 5e-6, "bandwidth": 22e9},
 }
-"""Seconds of a message's step and bytes per second, of networks that are not here: assumed, not measured."""
+"""Seconds of a message's step and bytes per second, of networks that are not here: assumed, not
+measured."""
 WINDOWS = 2048 * 3000
 CHOICES = [(1024, 128), (2048, 128), (4096, 128), (8192, 128), (2048, 64), (2048, 256)]
 """Batch and width of the trainings of `sizes`."""
@@ -74,29 +78,40 @@ def prepared(world, mesh, batch=BATCH):
 
 
 def costs(world, repeats):
-    """What an update consists of. Parts are compiled alone, so that their sum is not exactly the whole."""
+    """What an update consists of. Parts are compiled alone, so that their sum is not exactly the
+    whole."""
     import jax
     import jax.numpy as jnp
 
-    from empowerment.variational.learner import LearnerMind
+    from empowerment.variational.learner import LearnerPolicy
 
     run, carry = prepared(world, None)
     learner, model = run.learner, carry.learner.model
 
     def acting(carry):
-        return run.experience.collect(carry.agents, LearnerMind(learner, carry.learner), key=carry.key)
+        return run.collector.collect(
+            carry.agents, LearnerPolicy(learner, carry.learner), key=carry.key
+        )
 
     _, batch = jax.jit(acting)(carry)
     features = model.representation(batch.frames)
 
     def sequences(model):
-        log_q = model.decoder.log_prob(model.decoder.context(features, batch.start, batch.end), batch.actions)
-        return (log_q + model.source.log_prob(model.source.context(features, batch.start), batch.actions)).mean()
+        log_q = model.decoder.log_prob(
+            model.decoder.context(features, batch.start, batch.end), batch.actions
+        )
+        return (
+            log_q
+            + model.source.log_prob(model.source.context(features, batch.start), batch.actions)
+        ).mean()
 
     parts = {
         "whole update": (run.advance, carry),
         "acting": (acting, carry),
-        "encoding, with gradient": (jax.grad(lambda m: (m.representation(batch.frames) ** 2).mean()), model),
+        "encoding, with gradient": (
+            jax.grad(lambda m: (m.representation(batch.frames) ** 2).mean()),
+            model,
+        ),
         "decoder and source, with gradient": (jax.grad(sequences), model),
         "optimiser": (lambda m: learner._optimiser().update(m, carry.learner.optimiser, m), model),
         "matrix product of 2048": (lambda x: x @ x, jnp.ones((2048, 2048))),
@@ -118,11 +133,17 @@ def sent(text):
 
     def size(shapes):
         found = re.findall(r"(\w+)\[([\d,]*)\]", shapes)
-        return sum(width[kind] * math.prod(int(n) for n in dims.split(",") if n) for kind, dims in found)
+        return sum(
+            width[kind] * math.prod(int(n) for n in dims.split(",") if n) for kind, dims in found
+        )
 
-    lines = re.findall(r"= (.*?) (all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", text)
+    lines = re.findall(
+        r"= (.*?) (all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", text
+    )
     kinds = sorted({kind for _, kind in lines} | {"all-reduce", "all-gather"})
-    return {kind: sum(size(shapes) for shapes, k in lines if k == kind) for kind in kinds} | {"messages": len(lines)}
+    return {kind: sum(size(shapes) for shapes, k in lines if k == kind) for kind in kinds} | {
+        "messages": len(lines)
+    }
 
 
 def worker(world, batch, length, repeats):
@@ -135,7 +156,12 @@ def worker(world, batch, length, repeats):
     run, carry = prepared(world, all_devices(), batch)
     program = training._program(run).lower(carry, length).compile()
     row = {name: value / length for name, value in timed(program, carry, repeats).items()}
-    row |= {"batch": batch, "devices": jax.device_count(), "sent": sent(program.as_text()), **counted(program)}
+    row |= {
+        "batch": batch,
+        "devices": jax.device_count(),
+        "sent": sent(program.as_text()),
+        **counted(program),
+    }
     if jax.device_count() > 1:
         row["message"] = {size: message(size, repeats) for size in SIZES}
     if jax.process_index() == 0:
@@ -147,12 +173,19 @@ def message(size, repeats):
     import jax
     import jax.numpy as jnp
 
-    from empowerment.variational.devices import SHARED, all_devices, mean_over_devices, on_each, place, shardings
+    from empowerment.variational.devices import (
+        REPLICATED,
+        all_devices,
+        mean_over_devices,
+        per_device,
+        place,
+        shardings,
+    )
 
     mesh = all_devices()
-    one = on_each(mesh, lambda x: mean_over_devices(mesh, x), SHARED, SHARED)
+    one = per_device(mesh, lambda x: mean_over_devices(mesh, x), REPLICATED, REPLICATED)
     many = jax.jit(lambda x: (jax.lax.fori_loop(0, LOOP, lambda _, y: one(y), x), 0))
-    times = timed(many, place(jnp.ones(size // 4), shardings(mesh, SHARED)), repeats)
+    times = timed(many, place(jnp.ones(size // 4), shardings(mesh, REPLICATED)), repeats)
     return {name: value / LOOP for name, value in times.items()}
 
 
@@ -173,16 +206,20 @@ def measured(world, batch, devices, length, repeats):
 
 
 def predict(cost, network, bytes_sent, batch, devices):
-    """T = fixed + window N/D + ring all-reduce of the gradient + all-gather of starts and errors."""
+    """T = fixed + window N/D + ring all-reduce of the gradient + all-gather of starts and
+    errors."""
     steps, share = devices - 1, (devices - 1) / devices
     gathered = bytes_sent["all-gather"] / BATCH * batch
-    latency = (bytes_sent["messages"] + 1) * steps * network["latency"]  # an all-reduce goes round twice
+    latency = (
+        (bytes_sent["messages"] + 1) * steps * network["latency"]
+    )  # an all-reduce goes round twice
     moved = share * (2 * bytes_sent["all-reduce"] + gathered)
     return cost["fixed"] + cost["window"] * batch / devices + latency + moved / network["bandwidth"]
 
 
 def modelled(half, one, two, kind):
-    """The model from one device and from messages among two, for `kind` of time, and what it says of more devices."""
+    """The model from one device and from messages among two, for `kind` of time, and what it says
+    of more devices."""
     window = (one[kind] - half[kind]) / (one["batch"] - half["batch"])
     small, big = (two["message"][str(size)][kind] for size in (SIZES[0], SIZES[-1]))
     here = {"latency": small / 2, "bandwidth": (SIZES[-1] - SIZES[0]) / max(big - small, 1e-9)}
@@ -194,14 +231,23 @@ def modelled(half, one, two, kind):
                 predict(cost, network, two["sent"], batch, devices)
                 for batch, devices in ((BATCH, 1), (BATCH, n), (BATCH * n, n))
             )
-            table[f"{name}, {n}"] = {"strong, times one": alone / strong, "weak, share of ideal": alone / weak}
+            table[f"{name}, {n}"] = {
+                "strong, times one": alone / strong,
+                "weak, share of ideal": alone / weak,
+            }
     predicted = predict(cost, here, two["sent"], BATCH, 2)
-    return {"cost": cost | here, "predicted for two": predicted, "measured for two": two[kind], "table": table}
+    return {
+        "cost": cost | here,
+        "predicted for two": predicted,
+        "measured for two": two[kind],
+        "table": table,
+    }
 
 
 def devices(world, length, repeats, kind):
     half, one, two = (
-        measured(world, batch, count, length, repeats) for batch, count in ((BATCH // 2, 1), (BATCH, 1), (BATCH, 2))
+        measured(world, batch, count, length, repeats)
+        for batch, count in ((BATCH // 2, 1), (BATCH, 1), (BATCH, 2))
     )
     return {
         "rows": {"one, half a batch": half, "one": one, "two": two},
@@ -212,12 +258,22 @@ def devices(world, length, repeats, kind):
 
 
 def seeds(world, updates):
-    """Cost of eight seeds side by side over that of one which has the machine to itself; compiling is included."""
+    """Cost of eight seeds side by side over that of one which has the machine to itself; compiling
+    is included."""
     spent = {}
     with tempfile.TemporaryDirectory() as out:
         for count in (1, 8):
             used, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            words = ["train", world, "--out", f"{out}/{count}", "--updates", str(updates), "--seeds", str(count)]
+            words = [
+                "train",
+                world,
+                "--out",
+                f"{out}/{count}",
+                "--updates",
+                str(updates),
+                "--seeds",
+                str(count),
+            ]
             subprocess.run([sys.executable, "-m", "empowerment", *words], check=True)
             now = resource.getrusage(resource.RUSAGE_CHILDREN)
             processor = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
@@ -227,7 +283,8 @@ def seeds(world, updates):
 
 
 def sizes():
-    """Where R² first is 0.99; the learning rate falls to zero over the same number of windows for all."""
+    """Where R² first is 0.99; the learning rate falls to zero over the same number of windows for
+    all."""
     rows = []
     for batch, width in CHOICES:
         rows.append(size_row(batch, width))
@@ -242,7 +299,9 @@ def size_row(batch, width):
 
     world = emp.make("two-rooms")
     truth, total = emp.exact(world, 5), WINDOWS // batch
-    config = training.configure(5, {"batch": batch, "hidden": width, "features": 100, "updates": total})
+    config = training.configure(
+        5, {"batch": batch, "hidden": width, "features": 100, "updates": total}
+    )
     run = training.prepare(world, config)
     carry, chunk, length = run.init(0), training._program(run), total // 30
     chunk(carry, length)  # compiled before the clock runs
@@ -251,8 +310,13 @@ def size_row(batch, width):
         clocks = time.perf_counter(), time.process_time()
         carry, _ = chunk(carry, length)
         _ = float(carry.learner.updates)
-        spent, used = spent + time.perf_counter() - clocks[0], used + time.process_time() - clocks[1]
-        r2 = emp.compare(Estimator(carry.learner.average, run.learner.config, world).landscape(), truth).r2
+        spent, used = (
+            spent + time.perf_counter() - clocks[0],
+            used + time.process_time() - clocks[1],
+        )
+        r2 = emp.compare(
+            Estimator(carry.learner.average, run.learner.config, world).landscape(), truth
+        ).r2
         row["curve"].append([done, round(spent, 2), round(used, 2), round(r2, 5)])
         if r2 >= 0.99:
             return row | {"reached": done, "seconds": spent, "processor": used}
@@ -265,16 +329,27 @@ def main():
 
         world, *numbers = sys.argv[2:]
         *work, process, count, port = map(int, numbers)
-        with together(*((f"127.0.0.1:{port}", process, count) if count > 1 else (None, None, None))):
+        with together(
+            *((f"127.0.0.1:{port}", process, count) if count > 1 else (None, None, None))
+        ):
             worker(world, *work)
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--parts", default="costs,devices,seeds,sizes")
     parser.add_argument("--world", default="two-rooms")
-    parser.add_argument("--updates", type=int, default=20, help="in a measurement; of each seed ten times as many")
+    parser.add_argument(
+        "--updates", type=int, default=20, help="in a measurement; of each seed ten times as many"
+    )
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--time", choices=["processor", "seconds", "median"], default="processor", help="of the ratios")
+    parser.add_argument(
+        "--time",
+        choices=["processor", "seconds", "median"],
+        default="processor",
+        help="of the ratios",
+    )
     args = parser.parse_args()
     parts = {
         "costs": lambda: costs(args.world, args.repeats),

@@ -1,9 +1,11 @@
-"""Environment steps per second with pixels: the vectorised grid engine beside MiniGrid's vector environment.
+"""Environment steps per second with pixels: the vectorised grid engine beside MiniGrid's vector
+environment.
 
     python benchmarks/worlds.py
 
-Both run in this process, one after the other, with random actions drawn beforehand. MiniGrid is given its best
-case among the two: its symbolic observations, which need no rendering, are reported beside its pixels.
+Both run in this process, one after the other, with random actions drawn beforehand. MiniGrid is
+given its best case among the two: its symbolic observations, which need no rendering, are reported
+beside its pixels.
 """
 
 import argparse
@@ -34,7 +36,9 @@ def rate(env, seconds: float) -> float:
 
 
 def mini(wrapper, count: int):
-    return gymnasium.vector.SyncVectorEnv([lambda: wrapper(gymnasium.make("MiniGrid-Empty-16x16-v0"))] * count)
+    return gymnasium.vector.SyncVectorEnv(
+        [lambda: wrapper(gymnasium.make("MiniGrid-Empty-16x16-v0"))] * count
+    )
 
 
 def main() -> None:
@@ -43,11 +47,20 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4096)
     args = parser.parse_args()
     ours = {
-        name: rate(gymnasium.make_vec(name, num_envs=args.batch, vectorization_mode="vector_entry_point"), args.seconds)
-        for name in ("empowerment/TwoRooms-v0", "empowerment/BoxMovable-v0", "empowerment/LavaMaze-v0")
+        name: rate(
+            gymnasium.make_vec(name, num_envs=args.batch, vectorization_mode="vector_entry_point"),
+            args.seconds,
+        )
+        for name in (
+            "empowerment/TwoRooms-v0",
+            "empowerment/BoxMovable-v0",
+            "empowerment/LavaMaze-v0",
+        )
     }
     theirs = {
-        "MiniGrid pixels": rate(mini(lambda e: ImgObsWrapper(RGBImgObsWrapper(e, tile_size=8)), 64), args.seconds),
+        "MiniGrid pixels": rate(
+            mini(lambda e: ImgObsWrapper(RGBImgObsWrapper(e, tile_size=8)), 64), args.seconds
+        ),
         "MiniGrid symbolic": rate(mini(ImgObsWrapper, 64), args.seconds),
     }
     for name, value in (ours | theirs).items():

@@ -1,4 +1,5 @@
-"""Makes the pictures of the documentation (`make pictures`), from the library, the examples and results/."""
+"""Makes the pictures of the documentation (`make pictures`), from the library, the examples and
+results/."""
 
 import os
 import subprocess
@@ -24,7 +25,9 @@ def shrink(path: Path) -> None:
     """Few colours and no more pixels than a page shows: small files."""
     picture = Image.open(path).convert("RGB")
     if picture.width > WIDTH:
-        picture = picture.resize((WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS)
+        picture = picture.resize(
+            (WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS
+        )
     picture.quantize(128).save(path, optimize=True)
 
 
@@ -38,24 +41,43 @@ def concepts() -> None:
     horizons = [1, 3, 5, 10]
     draw("horizons", [emp.exact(rooms, k) for k in horizons], [f"K = {k}" for k in horizons])
     slips = [0.0, 0.1, 0.3]
-    draw("noise", [emp.exact(emp.make("two-rooms", slip=s), 3) for s in slips], [f"slip {s}" for s in slips], True)
+    draw(
+        "noise",
+        [emp.exact(emp.make("two-rooms", slip=s), 3) for s in slips],
+        [f"slip {s}" for s in slips],
+        True,
+    )
     door = emp.make("key-door")
-    draw("key-door", [emp.exact(door, 5, states) for states in scenes(door).values()], list(scenes(door)), True)
+    draw(
+        "key-door",
+        [emp.exact(door, 5, states) for states in scenes(door).values()],
+        list(scenes(door)),
+        True,
+    )
     draw("my-map", [emp.exact(emp.make(MAP), 5)], ["my_map.txt, K = 5"])
 
 
 def sees() -> None:
     """Three worlds as the agent sees them."""
-    frames = [np.asarray(w.observe(w.start)) for w in map(emp.make, ("two-rooms", "key-door", "lava-maze"))]
+    frames = [
+        np.asarray(w.observe(w.start))
+        for w in map(emp.make, ("two-rooms", "key-door", "lava-maze"))
+    ]
     side = max(max(f.shape[:2]) for f in frames)
     large = [np.kron(f, np.ones((300 // side,) * 2 + (1,), np.uint8)) for f in frames]
     tall = max(f.shape[0] for f in large)
-    padded = [np.pad(f, ((0, tall - f.shape[0]), (0, 20), (0, 0)), constant_values=255) for f in large]
+    padded = [
+        np.pad(f, ((0, tall - f.shape[0]), (0, 20), (0, 0)), constant_values=255) for f in large
+    ]
     Image.fromarray(np.concatenate(padded, axis=1)).save(PICTURES / "sees.png")
 
 
 def examples() -> None:
-    for name, flag in {"frozen_lake": "--out", "own_world": "--out", "cleanrl_loop": "--out"}.items():
+    for name, flag in {
+        "frozen_lake": "--out",
+        "own_world": "--out",
+        "cleanrl_loop": "--out",
+    }.items():
         script = HERE.parent / "examples" / f"{name}.py"
         subprocess.run([sys.executable, script, flag, PICTURES / f"{name}.png"], check=True)
 

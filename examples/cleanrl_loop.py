@@ -1,8 +1,10 @@
-"""An actor and a critic in one file, with empowerment as the only reward: the agent walks to where it can do most.
+"""An actor and a critic in one file, with empowerment as the only reward: the agent walks to where
+it can do most.
 
     python examples/cleanrl_loop.py
 
-Both are tables with an entry for each cell, updated with NumPy at every step from the wrapper's reward.
+Both are tables with an entry for each cell, updated with NumPy at every step from the wrapper's
+reward.
 """
 
 import argparse
@@ -15,8 +17,12 @@ import numpy as np
 import empowerment as emp
 
 options = argparse.ArgumentParser(description=__doc__)
-options.add_argument("--world", default="empowerment/CrossRoom-v0", help="Gymnasium name of the environment")
-options.add_argument("--horizon", type=int, default=5, help="K, of the exact empowerment that is the reward")
+options.add_argument(
+    "--world", default="empowerment/CrossRoom-v0", help="Gymnasium name of the environment"
+)
+options.add_argument(
+    "--horizon", type=int, default=5, help="K, of the exact empowerment that is the reward"
+)
 options.add_argument("--episodes", type=int, default=1500, help="episodes to learn from")
 options.add_argument("--steps", type=int, default=40, help="steps of an episode")
 options.add_argument("--rate", type=float, default=0.5, help="learning rate of the actor")
@@ -56,14 +62,21 @@ for _ in range(episodes):
 
 last = float(np.mean(ends[-100:]))
 print(f"a cell has {everywhere.mean():.3f} nats on average and {everywhere.max():.3f} at most")
-print(f"the last episodes ended at {last:.3f} nats on average, above {np.mean(everywhere < last):.0%} of the cells")
+print(
+    f"the last episodes ended at {last:.3f} nats on average, above "
+    f"{np.mean(everywhere < last):.0%} of the cells"
+)
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(1.4, 1))
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(1.4, 1)
+)
 window = min(50, len(ends))
 left.plot(np.convolve(ends, np.ones(window) / window, "valid"), color="tab:blue")
 left.axhline(everywhere.mean(), color="0.4", linestyle="--", label="mean over the cells")
 left.axhline(everywhere.max(), color="0.4", label="highest")
-left.set(xlabel="episode", ylabel="empowerment at the end (nats)", title=f"mean of {window} episodes")
+left.set(
+    xlabel="episode", ylabel="empowerment at the end (nats)", title=f"mean of {window} episodes"
+)
 left.legend()
 land.plot(right)
 rows, columns = np.array(places[-100:]).T

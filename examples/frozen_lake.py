@@ -25,12 +25,17 @@ lakes = {
 }
 lands = {name: emp.exact(emp.from_gymnasium(lake), horizon) for name, lake in lakes.items()}
 
-# %% On ice that slips two times out of three, hardly anything can be brought about. Each value is proved.
+# %% On ice that slips two times out of three, hardly anything can be brought about. Each value is
+# proved.
 for name, land in lands.items():
     gap = (land.upper - land.lower).max()
-    print(f"{name:9} up to {land.nats.max():.3f} nats ({land.bits.max():.3f} bits), certified to {gap:.0e}")
+    print(
+        f"{name:9} up to {land.nats.max():.3f} nats ({land.bits.max():.3f} bits), certified to "
+        f"{gap:.0e}"
+    )
 
-# %% Holes and the goal end the episode: nothing can be brought about there, and the cells beside them have less.
+# %% Holes and the goal end the episode: nothing can be brought about there, and the cells beside
+# them have less.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for axis, (name, land) in zip(axes, lands.items(), strict=True):
     land.plot(axis)

@@ -2,8 +2,8 @@
 
     python examples/own_estimator.py
 
-This one counts the different next observations of a state and raises them to the power K: right for one step, too high
-for more.
+This one counts the different next observations of a state and raises them to the power K: right for
+one step, too high for more.
 """
 
 import numpy as np
@@ -15,12 +15,19 @@ class CountedMoves:
     name, source = "counted-moves", "examples/own_estimator.py"
 
     def applies(self, task):
-        return task.kind == "settable" and task.world().continuous is None and task.world().deterministic
+        return (
+            task.kind == "settable"
+            and task.world().continuous is None
+            and task.world().deterministic
+        )
 
     def fit(self, task, seed):
         world, states = task.world(), task.states()
         one_step = emp.exact(world, 1, states).nats
-        known = {x.tobytes(): task.horizon * nats for x, nats in zip(task.observations(), one_step, strict=True)}
+        known = {
+            x.tobytes(): task.horizon * nats
+            for x, nats in zip(task.observations(), one_step, strict=True)
+        }
         return lambda observations: np.array([known[x.tobytes()] for x in observations])
 
 

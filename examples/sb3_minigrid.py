@@ -3,7 +3,8 @@
     pip install ".[sb3]"
     python examples/sb3_minigrid.py --mode replace     # empowerment only
     python examples/sb3_minigrid.py --mode add         # added to the task's reward
-    python examples/sb3_minigrid.py --learned          # learned from what the agent sees, instead of exact
+    # learned from what the agent sees, instead of exact
+    python examples/sb3_minigrid.py --learned
 
 Nothing of Stable-Baselines3 is changed: the wrapper goes around the single environment.
 """
@@ -23,13 +24,23 @@ import empowerment as emp
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--env", default="MiniGrid-DoorKey-6x6-v0", help="a MiniGrid environment")
 options.add_argument("--grid", type=int, default=0, help="seed of the grid, which stays the same")
-options.add_argument("--mode", default="replace", choices=["add", "replace", "shape"], help="see EmpowermentReward")
-options.add_argument("--horizon", type=int, default=3, help="K, of the empowerment that is the reward")
-options.add_argument("--learned", action="store_true", help="learn empowerment first, instead of exact values")
+options.add_argument(
+    "--mode", default="replace", choices=["add", "replace", "shape"], help="see EmpowermentReward"
+)
+options.add_argument(
+    "--horizon", type=int, default=3, help="K, of the empowerment that is the reward"
+)
+options.add_argument(
+    "--learned", action="store_true", help="learn empowerment first, instead of exact values"
+)
 options.add_argument("--steps", type=int, default=30_000, help="steps to learn from")
 options.add_argument("--seed", type=int, default=0)
-options.add_argument("--out", type=Path, default=Path("ppo_empowerment.zip"), help="file for the trained agent")
-options.add_argument("--picture", type=Path, default=Path("sb3_minigrid.png"), help="picture to write")
+options.add_argument(
+    "--out", type=Path, default=Path("ppo_empowerment.zip"), help="file for the trained agent"
+)
+options.add_argument(
+    "--picture", type=Path, default=Path("sb3_minigrid.png"), help="picture to write"
+)
 options.add_argument("--quick", action="store_true", help="few steps")
 args = options.parse_args()
 
@@ -53,7 +64,9 @@ def make(mode: str, value) -> gymnasium.Env:
 def learned() -> emp.Estimator:
     env = view()
     env.reset(seed=args.grid)
-    return emp.train(emp.from_gymnasium(env), args.horizon, seed=args.seed, updates=5 if args.quick else 3000)
+    return emp.train(
+        emp.from_gymnasium(env), args.horizon, seed=args.seed, updates=5 if args.quick else 3000
+    )
 
 
 def visits(choose, episodes: int) -> list[np.ndarray]:
@@ -88,17 +101,27 @@ rng = np.random.default_rng(args.seed)
 random = np.concatenate(visits(lambda _: int(rng.integers(agent.action_space.n)), episodes))
 ends = np.array([nats[-1] for nats in visits(lambda seen: int(agent.predict(seen)[0]), episodes)])
 line = np.quantile(random, 0.9)
-print(f"a random agent visits states of {random.mean():.3f} nats on average, 90th percentile {line:.3f}")
 print(
-    f"the trained agent ends at {ends.mean():.3f} nats, above that percentile in {np.mean(ends > line):.0%} of episodes"
+    f"a random agent visits states of {random.mean():.3f} nats on average, 90th percentile "
+    f"{line:.3f}"
+)
+print(
+    f"the trained agent ends at {ends.mean():.3f} nats, above that percentile in "
+    f"{np.mean(ends > line):.0%} of episodes"
 )
 
 figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
 bins = np.linspace(random.min() - 0.1, max(random.max(), ends.max()) + 0.1, 40)
 axis.hist(random, bins, density=True, color="0.7", label="states that a random agent visits")
-axis.hist(ends, bins, density=True, color="tab:blue", alpha=0.8, label="where the trained agent ends")
+axis.hist(
+    ends, bins, density=True, color="tab:blue", alpha=0.8, label="where the trained agent ends"
+)
 axis.axvline(line, color="0.2", linestyle="--", label="90th percentile of the random agent")
-axis.set(xlabel=f"exact empowerment, K = {args.horizon} (nats)", ylabel="density", title=f"{args.env}, {args.mode}")
+axis.set(
+    xlabel=f"exact empowerment, K = {args.horizon} (nats)",
+    ylabel="density",
+    title=f"{args.env}, {args.mode}",
+)
 axis.legend(fontsize=8)
 figure.savefig(args.picture, dpi=110)
 print(f"wrote {args.picture}")

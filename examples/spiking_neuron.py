@@ -1,4 +1,5 @@
-"""How a neuron should fire: the rates that carry most information through spike counts, learned from samples only.
+"""How a neuron should fire: the rates that carry most information through spike counts, learned
+from samples only.
 
 python examples/spiking_neuron.py
 """
@@ -14,8 +15,12 @@ from scipy.stats import poisson
 import empowerment as emp
 
 options = argparse.ArgumentParser(description=__doc__)
-options.add_argument("--highest", type=float, default=10.0, help="highest mean number of spikes in a window")
-options.add_argument("--out", type=Path, default=Path("spiking_neuron.png"), help="picture to write")
+options.add_argument(
+    "--highest", type=float, default=10.0, help="highest mean number of spikes in a window"
+)
+options.add_argument(
+    "--out", type=Path, default=Path("spiking_neuron.png"), help="picture to write"
+)
 options.add_argument("--quick", action="store_true", help="few updates")
 args = options.parse_args()
 rates = np.linspace(0.5, 0.5 + args.highest, 24)
@@ -30,7 +35,8 @@ def count(level, rng):
 found = emp.maximise_information(count, source=24, updates=200 if args.quick else 1500)
 print(f"learned: {found.nats:.3f} nats ({found.bits:.3f} bits), standard error {found.error:.3f}")
 
-# %% For this channel the truth is within reach: the capacity of a fine discretisation, with a proof of its error.
+# %% For this channel the truth is within reach: the capacity of a fine discretisation, with a proof
+# of its error.
 fine = np.linspace(rates[0], rates[-1], 400)
 matrix = poisson.pmf(np.arange(80), fine[:, None])
 truth = emp.capacity(matrix / matrix.sum(axis=1, keepdims=True))

@@ -1,4 +1,5 @@
-"""Bad input of every kind, drawn at random: accepted, or refused in one sentence (benchmarks/fuzz.py: at length)."""
+"""Bad input of every kind, drawn at random: accepted, or refused in one sentence
+(benchmarks/fuzz.py: at length)."""
 
 import contextlib
 import dataclasses
@@ -17,14 +18,16 @@ from hypothesis import strategies as st
 import empowerment as emp
 from empowerment.cli import parse
 from empowerment.variational.checkpoint import RunDirectory, _digest_of_facts
-from empowerment.variational.settings import Config, configure
+from empowerment.variational.config import Config, configure
 from empowerment.variational.training import _described
 from empowerment.worlds.grid import GridWorld, Map
 
 RUN = Path(__file__).parent / "variational" / "runs" / "format-1"
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 NAMES = st.sampled_from([field.name for field in dataclasses.fields(Config)] + ["hiden"])
@@ -68,7 +71,11 @@ def run(tmp_path_factory):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["config", "world"]), st.text(max_size=4) | NAMES | st.sampled_from(["kind", "depth"]), VALUES)
+@given(
+    st.sampled_from(["config", "world"]),
+    st.text(max_size=4) | NAMES | st.sampled_from(["kind", "depth"]),
+    VALUES,
+)
 def test_descriptions(run, part, name, value):
     facts = json.loads((RUN / "run.json").read_text())
     del facts["sha256"]
@@ -93,7 +100,12 @@ def test_checkpoints(run, at, new, length):
 
 
 @settings(max_examples=60)
-@given(st.lists(st.lists(st.floats() | st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=3), max_size=3), st.floats())
+@given(
+    st.lists(
+        st.lists(st.floats() | st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=3), max_size=3
+    ),
+    st.floats(),
+)
 def test_channels(rows, beta):
     with np.errstate(all="ignore"):
         found = refused_in_one_line(_plainly(emp.capacity), rows, beta)
@@ -128,7 +140,11 @@ for slip in json.load(sys.stdin):
 print(json.dumps(answers))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], input=json.dumps(list(SLIPS)), capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        input=json.dumps(list(SLIPS)),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return json.loads(done.stdout)
 
@@ -141,7 +157,9 @@ def test_likely_slips_are_one_sentence(slip, answers):
 @settings(max_examples=25)
 @given(
     st.lists(
-        st.text(max_size=5) | st.sampled_from(["exact", "train", "--horizon", "--out", "2", "-1", "nan"]), max_size=5
+        st.text(max_size=5)
+        | st.sampled_from(["exact", "train", "--horizon", "--out", "2", "-1", "nan"]),
+        max_size=5,
     )
 )
 def test_commands(args):

@@ -73,7 +73,9 @@ def objective(matrix: np.ndarray, source: np.ndarray, beta: float = 1.0) -> floa
     """(1/beta) H(a) - H(a|s'), from the joint distribution and nothing of the code under test."""
     joint = source[:, None] * matrix
     total = joint.sum(axis=0, keepdims=True)
-    conditional = -sum(j * np.log(j / t) for row in joint for j, t in zip(row, total[0], strict=True) if j > 0)
+    conditional = -sum(
+        j * np.log(j / t) for row in joint for j, t in zip(row, total[0], strict=True) if j > 0
+    )
     return -sum(p * np.log(p) for p in source if p > 0) / beta - conditional
 
 
@@ -82,7 +84,9 @@ def binary_entropy(p: float) -> float:
 
 
 def symmetric(size: int, error: float) -> np.ndarray:
-    return np.full((size, size), error / (size - 1)) + np.eye(size) * (1 - error - error / (size - 1))
+    return np.full((size, size), error / (size - 1)) + np.eye(size) * (
+        1 - error - error / (size - 1)
+    )
 
 
 def typewriter(size: int) -> np.ndarray:
@@ -126,8 +130,11 @@ def test_closed_forms_below_one(beta):
     assert capacity(np.eye(6), beta).nats == pytest.approx(np.log(6) / beta, abs=1e-9)
     assert capacity(np.full((4, 3), 1 / 3), beta).nats == pytest.approx(c * np.log(4), abs=1e-9)
     flip = symmetric(2, 0.2)
-    assert capacity(flip, beta).nats == pytest.approx(np.log(2) / beta - binary_entropy(0.2), abs=1e-9)
-    # Two equal rows and one apart: maximise (1/beta) H(p) - 2 p ln 2 over p, the share of each of the two.
+    assert capacity(flip, beta).nats == pytest.approx(
+        np.log(2) / beta - binary_entropy(0.2), abs=1e-9
+    )
+    # Two equal rows and one apart: maximise (1/beta) H(p) - 2 p ln 2 over p, the share of each of
+    # the two.
     shared = capacity(np.array([[1, 0], [1, 0], [0, 1]]), beta)
     assert shared.nats == pytest.approx(np.log(1 + 2 * np.exp(-beta * np.log(2))) / beta, abs=1e-9)
     assert shared.source[0] == shared.source[1] < shared.source[2]
@@ -242,9 +249,13 @@ def test_appendix_c_alternating_decoder_and_source_is_blahut_arimoto(beta):
 def test_building_blocks_by_hand():
     matrix, source = np.array([[1, 0, 0], [0.5, 0.5, 0]]), np.array([0.5, 0.5])
     # The third output is never reached: nothing is learned from it.
-    np.testing.assert_allclose(posterior(matrix, source), [[2 / 3, 0, 0.5], [1 / 3, 1, 0.5]], rtol=1e-15)
+    np.testing.assert_allclose(
+        posterior(matrix, source), [[2 / 3, 0, 0.5], [1 / 3, 1, 0.5]], rtol=1e-15
+    )
     weights = np.array([2 / 3, np.sqrt(1 / 3)])
-    np.testing.assert_allclose(source_update(matrix, posterior(matrix, source)), weights / weights.sum())
+    np.testing.assert_allclose(
+        source_update(matrix, posterior(matrix, source)), weights / weights.sum()
+    )
     # D_0 = ln(1 / 0.75), D_1 = 0.5 ln(0.5 / 0.75) + 0.5 ln(0.5 / 0.25).
     np.testing.assert_allclose(divergences(matrix, source), [np.log(4 / 3), 0.5 * np.log(4 / 3)])
     np.testing.assert_array_equal(divergences(np.eye(2), np.array([1.0, 0.0])), [0, np.inf])
@@ -323,14 +334,18 @@ def test_bad_matrices(message):
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), 1e-7])
-@pytest.mark.parametrize("solve", [capacity, blahut_arimoto, lambda matrix, **given: capacities([matrix], **given)])
+@pytest.mark.parametrize(
+    "solve", [capacity, blahut_arimoto, lambda matrix, **given: capacities([matrix], **given)]
+)
 def test_bad_beta(value, solve):
     with pytest.raises(ValueError, match=f"beta is {value}.*at least 1e-06"):
         solve(np.eye(2), beta=value)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), 1e-13])
-@pytest.mark.parametrize("solve", [capacity, blahut_arimoto, lambda matrix, **given: capacities([matrix], **given)])
+@pytest.mark.parametrize(
+    "solve", [capacity, blahut_arimoto, lambda matrix, **given: capacities([matrix], **given)]
+)
 def test_bad_tolerance(value, solve):
     with pytest.raises(ValueError, match=f"tolerance is {value}.*at least 1e-11"):
         solve(np.eye(2), tolerance=value)
@@ -356,17 +371,22 @@ def test_a_hundred_thousand_channels_close(beta):
     rng = np.random.default_rng(10)
     for _ in range(10):
         shapes = rng.integers(1, [60, 25], size=(10_000, 2))
-        matrices = [random_channel(rng, KINDS[i % len(KINDS)], *shape) for i, shape in enumerate(shapes)]
+        matrices = [
+            random_channel(rng, KINDS[i % len(KINDS)], *shape) for i, shape in enumerate(shapes)
+        ]
         for matrix, result in zip(matrices, capacities(matrices, beta), strict=True):
             assert_certified(result, len(matrix))
 
 
 def muroga(mp, matrix: np.ndarray):
-    """C = ln sum_y exp(v_y) with W v = (sum_y W ln W): exact where every input is used, else None."""
+    """C = ln sum_y exp(v_y) with W v = (sum_y W ln W): exact where every input is used, else
+    None."""
     exact = mp.matrix(matrix.tolist())
     for i in range(exact.rows):
         exact[i, :] /= mp.fsum(exact[i, :])
-    negentropy = mp.matrix([mp.fsum(w * mp.log(w) for w in exact[i, :] if w > 0) for i in range(exact.rows)])
+    negentropy = mp.matrix(
+        [mp.fsum(w * mp.log(w) for w in exact[i, :] if w > 0) for i in range(exact.rows)]
+    )
     v = mp.lu_solve(exact, negentropy)
     total = mp.fsum(mp.exp(x) for x in v)
     source = mp.lu_solve(exact.T, mp.matrix([mp.exp(x) / total for x in v]))
@@ -381,7 +401,9 @@ def test_the_bracket_holds_in_fifty_digits(tolerance):
     rng, checked = np.random.default_rng(11), 0
     while checked < 50:
         size = int(rng.integers(2, 9))
-        matrix = 0.5 * np.eye(size) + 0.5 * random_channel(rng, KINDS[checked % len(KINDS)], size, size)
+        matrix = 0.5 * np.eye(size) + 0.5 * random_channel(
+            rng, KINDS[checked % len(KINDS)], size, size
+        )
         value = muroga(mp, matrix)
         if value is None:
             continue
@@ -398,13 +420,21 @@ def test_the_bracket_holds_in_fifty_digits_below_one():
     rng = np.random.default_rng(12)
     for kind in KINDS * 2:
         matrix = random_channel(rng, kind, 6, 4)
-        rows = [[w / mp.fsum(map(mp.mpf, row)) for w in map(mp.mpf, row)] for row in matrix.tolist()]
+        rows = [
+            [w / mp.fsum(map(mp.mpf, row)) for w in map(mp.mpf, row)] for row in matrix.tolist()
+        ]
         source = [mp.mpf(1) / 6] * 6
-        # With beta = 1/2 every step at least halves the distance to the maximum, and F = (1/beta) ln Z there.
+        # With beta = 1/2 every step at least halves the distance to the maximum, and F = (1/beta)
+        # ln Z there.
         for _ in range(130):
-            output = [mp.fsum(p * row[y] for p, row in zip(source, rows, strict=True)) for y in range(4)]
+            output = [
+                mp.fsum(p * row[y] for p, row in zip(source, rows, strict=True)) for y in range(4)
+            ]
             weights = [
-                mp.sqrt(p) * mp.exp(mp.fsum(w * mp.log(w / q) for w, q in zip(row, output, strict=True) if w) / 2)
+                mp.sqrt(p)
+                * mp.exp(
+                    mp.fsum(w * mp.log(w / q) for w, q in zip(row, output, strict=True) if w) / 2
+                )
                 for p, row in zip(source, rows, strict=True)
             ]
             source = [weight / mp.fsum(weights) for weight in weights]
@@ -449,12 +479,15 @@ def test_a_closed_channel_does_not_go_on_with_its_block():
 
 def test_the_output_is_normalised():
     channel = _batch([_unreduced(np.eye(2))], 0.0)
-    np.testing.assert_allclose(np.exp(log_of_output(channel, np.array([[1.0, 3.0]]))), [[0.25, 0.75]])
+    np.testing.assert_allclose(
+        np.exp(log_of_output(channel, np.array([[1.0, 3.0]]))), [[0.25, 0.75]]
+    )
 
 
 @pytest.mark.parametrize("c", [0.0, 1.0])
 def test_bounds_are_widened_by_hand(monkeypatch, c):
-    """Two rows that never meet, D = ln 2 and negentropy -ln 2 each; rounding as if floats had three digits."""
+    """Two rows that never meet, D = ln 2 and negentropy -ln 2 each; rounding as if floats had three
+    digits."""
     monkeypatch.setattr(solver, "EPSILON", 1e-3)
     channel = _batch([_unreduced(np.array([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]))], c)
     source, unit, one = np.array([[0.5, 0.5]]), 0.036, np.log(2)
@@ -487,7 +520,8 @@ def test_a_newton_step_solves_the_linearised_equations(shape):
 
 @pytest.mark.parametrize("size", [2, 100, 5000])
 def test_rows_may_be_rounded_as_their_type_rounds(size):
-    """Rows of float32 sum to one only to within rounding; the channel is that of the normalised rows."""
+    """Rows of float32 sum to one only to within rounding; the channel is that of the normalised
+    rows."""
     rng = np.random.default_rng(size)
     logits = rng.normal(size=(3, size)).astype(np.float32)
     rows = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
@@ -508,4 +542,6 @@ def test_channels_of_other_libraries_are_taken():
 
     flip = capacity([[0.9, 0.1], [0.1, 0.9]]).nats
     for dtype, rounding in ((jnp.float32, 1e-6), (jnp.bfloat16, 1e-2)):
-        assert capacity(jnp.array([[0.9, 0.1], [0.1, 0.9]], dtype)).nats == pytest.approx(flip, abs=rounding)
+        assert capacity(jnp.array([[0.9, 0.1], [0.1, 0.9]], dtype)).nats == pytest.approx(
+            flip, abs=rounding
+        )

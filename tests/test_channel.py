@@ -23,10 +23,10 @@ def slow_rows(world, state, horizon):
         new = {}
         for key, (s, p) in distribution.items():
             odds = np.asarray(world.probabilities(s, np.int64(action)))
-            for chance in np.flatnonzero(odds):
-                t = world.step(s, np.int64(action), np.int64(chance))
+            for outcome in np.flatnonzero(odds):
+                t = world.step(s, np.int64(action), np.int64(outcome))
                 name = b"".join(np.asarray(x).tobytes() for x in leaves(t))
-                new[name] = (t, new.get(name, (t, 0.0))[1] + p * odds[chance])
+                new[name] = (t, new.get(name, (t, 0.0))[1] + p * odds[outcome])
             del key
         return new
 
@@ -54,7 +54,9 @@ def check_against_slow(world, state, horizon):
     chosen = [index[tuple(sequence.tolist())] for sequence in built.sequences]
     np.testing.assert_allclose(built.matrix, dense[chosen], atol=1e-13)
     distances = np.abs(dense[:, None] - built.matrix[None]).max(-1)
-    np.testing.assert_array_equal(np.bincount(distances.argmin(1), minlength=len(chosen)), built.multiplicities)
+    np.testing.assert_array_equal(
+        np.bincount(distances.argmin(1), minlength=len(chosen)), built.multiplicities
+    )
     assert distances.min(1).max() < 1e-13
     assert built.slack < 1e-14
     assert capacity(built.matrix).nats == pytest.approx(capacity(dense).nats, abs=2e-9)
@@ -78,7 +80,9 @@ def test_deterministic_world_has_one_row_for_each_end():
 def test_random_tables_against_all_sequences(seed, horizon):
     rng = np.random.default_rng(seed)
     size, actions = int(rng.integers(1, 6)), int(rng.integers(1, 4))
-    table = rng.dirichlet(np.full(size, 0.5), (size, actions)) * (rng.random((size, actions, size)) < 0.6)
+    table = rng.dirichlet(np.full(size, 0.5), (size, actions)) * (
+        rng.random((size, actions, size)) < 0.6
+    )
     table[..., 0] += 0.1
     world = emp.from_transitions(table / table.sum(-1, keepdims=True))
     check_against_slow(world, np.int32(0), horizon)
@@ -119,10 +123,12 @@ def test_wide_states_are_numbered_too():
 
 def test_impossible_outcomes_are_no_states():
     world = emp.make("tree")
-    world.chances = 2
+    world.outcomes = 2
     world.successors = np.repeat(world.successors, 2, axis=2)
     world.successors[..., 1] = 7
-    world.odds = np.stack([np.ones(world.successors.shape[:2]), np.zeros(world.successors.shape[:2])], -1)
+    world.odds = np.stack(
+        [np.ones(world.successors.shape[:2]), np.zeros(world.successors.shape[:2])], -1
+    )
     assert reach.explore(world, np.array([0], np.int32), 2).size == 6
     built, _ = channel(world, np.int32(0), 2)
     np.testing.assert_array_equal(built.matrix.sum(0), [1, 1, 1])
@@ -171,16 +177,26 @@ def test_rows_with_equal_sums_are_kept_apart(monkeypatch):
 
 def test_too_large_to_enumerate(monkeypatch):
     monkeypatch.setattr(reach, "LARGEST_TABLE", 10_000)
-    with pytest.raises(ValueError, match=r"'lava-maze' is too large to enumerate: \d+ states.*emp.train"):
+    with pytest.raises(
+        ValueError, match=r"'lava-maze' is too large to enumerate: \d+ states.*emp.train"
+    ):
         emp.exact(emp.make("lava-maze"), 3)
     monkeypatch.undo()
     monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 1000)
-    with pytest.raises(ValueError, match=r"too large to enumerate: \d+ different sequences.*smaller horizon"):
+    with pytest.raises(
+        ValueError, match=r"too large to enumerate: \d+ different sequences.*smaller horizon"
+    ):
         emp.exact(emp.make("two-rooms", slip=0.1), 4)
     monkeypatch.undo()
     monkeypatch.setattr(channel_module, "LARGEST_MATRIX", 120)
-    with pytest.raises(ValueError, match=r"too large to solve: 15 different sequences, 13 ends; give a smaller"):
-        emp.exact(emp.make("open-room", slip=0.1), 2, take(emp.make("open-room").states(), slice(150, 151)))
+    with pytest.raises(
+        ValueError, match=r"too large to solve: 15 different sequences, 13 ends; give a smaller"
+    ):
+        emp.exact(
+            emp.make("open-room", slip=0.1),
+            2,
+            take(emp.make("open-room").states(), slice(150, 151)),
+        )
 
 
 def test_dense_tables_are_no_larger_than_their_states(monkeypatch):
@@ -188,7 +204,9 @@ def test_dense_tables_are_no_larger_than_their_states(monkeypatch):
     rng = np.random.default_rng(0)
     world = emp.from_transitions(rng.dirichlet(np.ones(12), (12, 3)))
     expected = emp.exact(world, 3).nats
-    monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 27 * 12)  # entries of the last step of one start
+    monkeypatch.setattr(
+        channel_module, "LARGEST_CHANNEL", 27 * 12
+    )  # entries of the last step of one start
     np.testing.assert_allclose(emp.exact(world, 3).nats, expected, atol=2e-9)
 
 
@@ -218,7 +236,9 @@ def test_a_channel_is_as_large_as_its_next_step(monkeypatch):
     monkeypatch.setattr(channel_module, "BLOCK", 1)
     monkeypatch.setattr(channel_module, "LARGEST_CHANNEL", 2)
     assert len(channel(world, world.start, 1)[0].matrix) == 2, "one entry, two actions"
-    with pytest.raises(ValueError, match="2 different sequences with 2 entries, 1 steps before the end"):
+    with pytest.raises(
+        ValueError, match="2 different sequences with 2 entries, 1 steps before the end"
+    ):
         channel(world, world.start, 2)
 
 

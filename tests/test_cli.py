@@ -8,7 +8,7 @@ import pytest
 import empowerment as emp
 from empowerment import __version__, worlds
 from empowerment.cli import main, show
-from empowerment.variational.settings import NOISY, Config
+from empowerment.variational.config import Config
 
 
 def run(capsys, *args):
@@ -41,7 +41,9 @@ def test_worlds_are_listed_and_drawn(capsys, tmp_path):
 def test_exact_prints_one_json_object(capsys, tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("#####\n#a..#\n#####\n")
-    code, out, _ = run(capsys, "exact", str(path), "--horizon", "1", "--out", str(tmp_path / "out"), "--json")
+    code, out, _ = run(
+        capsys, "exact", str(path), "--horizon", "1", "--out", str(tmp_path / "out"), "--json"
+    )
     result = json.loads(out)
     assert code == 0
     assert result["states"] == 3
@@ -64,17 +66,38 @@ def test_exact_prints_one_json_object(capsys, tmp_path):
         (["exact", "two-rooms", "--slip"], ["--slip takes a number, and none is given"]),
         (["exact", "two-rooms", "twice"], ["'twice' is not understood"]),
         (["act", "two-rooms", "--start", "1"], ["--start takes a row and a column, not '1'"]),
-        (["train", "two-rooms", "--out", "nowhere", "--update", "10"], ["'--update'", "did you mean '--updates'?"]),
+        (
+            ["train", "two-rooms", "--out", "nowhere", "--update", "10"],
+            ["'--update'", "did you mean '--updates'?"],
+        ),
         (["trian", "two-rooms"], ["command 'trian' is unknown (did you mean 'train'?)"]),
         (["exact", "two-rooms", "--horizn", "2"], ["--horizn", "--help"]),
         (["exact", "two-rooms", "--part", "0/2"], ["--out"]),
-        (["exact", "two-rooms", "--part", "0/2", "--processes", "2", "--out", "nowhere"], ["processes=2"]),
+        (
+            ["exact", "two-rooms", "--part", "0/2", "--processes", "2", "--out", "nowhere"],
+            ["processes=2"],
+        ),
         (["train", "two-rooms", "--out", "nowhere", "--process-id", "1"], ["coordinator"]),
-        (["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--coordinator", "h:1"], ["coordinator"]),
-        (["train", "two-rooms", "--out", "nowhere", "--model", "learned"], ["model='learned'", "reparameterised"]),
-        (["train", "two-rooms", "--out", "nowhere", "--method", "importanse"], ["did you mean 'importance'?"]),
-        (["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--process-id", "1"], ["coordinator"]),
-        (["train", "two-rooms", "--out", "nowhere", "--seeds", "2", "--process-count", "2"], ["seeds=2", "leave"]),
+        (
+            ["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--coordinator", "h:1"],
+            ["coordinator"],
+        ),
+        (
+            ["train", "two-rooms", "--out", "nowhere", "--model", "learned"],
+            ["model='learned'", "reparameterised"],
+        ),
+        (
+            ["train", "two-rooms", "--out", "nowhere", "--method", "importanse"],
+            ["did you mean 'importance'?"],
+        ),
+        (
+            ["train", "two-rooms", "--out", "nowhere", "--processes", "2", "--process-id", "1"],
+            ["coordinator"],
+        ),
+        (
+            ["train", "two-rooms", "--out", "nowhere", "--seeds", "2", "--process-count", "2"],
+            ["seeds=2", "leave"],
+        ),
         (["exact"], ["WORLD is missing"]),
         (["train", "two-rooms"], ["--out is missing"]),
         (["--verson"], ["option '--verson' is unknown"]),
@@ -101,14 +124,18 @@ def test_a_landscape_of_something_else_is_not_overwritten(capsys, tmp_path):
     assert (tmp_path / "out" / "landscape.safetensors").read_bytes() == before
 
 
-@pytest.mark.parametrize("command", [["exact", "tree"], ["act", "tree"], ["train", "tree"], ["reproduce", "tree"]])
+@pytest.mark.parametrize(
+    "command", [["exact", "tree"], ["act", "tree"], ["train", "tree"], ["reproduce", "tree"]]
+)
 def test_a_place_that_cannot_be_written_is_one_sentence(capsys, tmp_path, monkeypatch, command):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
         code, _, err = run(capsys, *command, "--out", str(out))
         assert code == 2
         assert "a file where a directory is needed" in err
-    monkeypatch.setattr("empowerment.files.os.access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr(
+        "empowerment.files.os.access", lambda path, mode: False
+    )  # root may write anywhere
     code, _, err = run(capsys, *command, "--out", str(tmp_path / "new" / "deeper"))
     assert code == 2
     assert f"no permission in {str(tmp_path)!r}" in err
@@ -116,7 +143,11 @@ def test_a_place_that_cannot_be_written_is_one_sentence(capsys, tmp_path, monkey
 
 
 def test_what_the_disk_refuses_is_one_sentence(capsys, monkeypatch):
-    for number, words in ((13, "permission denied"), (17, "a directory is needed"), (28, "disk is full")):
+    for number, words in (
+        (13, "permission denied"),
+        (17, "a directory is needed"),
+        (28, "disk is full"),
+    ):
 
         def refuse(self, number=number):
             raise OSError(number, "as the system says it", "somewhere")
@@ -139,13 +170,26 @@ def test_a_missing_extra_leaves_nothing_behind(capsys, tmp_path, monkeypatch):
 
 def test_import_is_quick_and_starts_no_device():
     code = "import sys, empowerment; print('jax' in sys.modules, 'matplotlib' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert out.split() == ["False", "False"]
 
 
 def test_act_writes_an_episode(capsys, tmp_path):
     out = tmp_path / "episode"
-    code, text, _ = run(capsys, "act", "lava-corridor", "--horizon", "2", "--steps", "8", "--out", str(out), "--json")
+    code, text, _ = run(
+        capsys,
+        "act",
+        "lava-corridor",
+        "--horizon",
+        "2",
+        "--steps",
+        "8",
+        "--out",
+        str(out),
+        "--json",
+    )
     result = json.loads(text)
     assert code == 0
     assert set(result) == {"alive", "steps", "path", "actions", "empowerment", "reachable_cells"}
@@ -153,7 +197,9 @@ def test_act_writes_an_episode(capsys, tmp_path):
     assert {p.name for p in out.iterdir()} >= {"filmstrip.png", "video.gif", "episode.json"}
 
 
-def test_a_directory_with_the_name_of_a_world_hides_it_only_if_it_is_a_run(capsys, tmp_path, monkeypatch):
+def test_a_directory_with_the_name_of_a_world_hides_it_only_if_it_is_a_run(
+    capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "open-room").mkdir()
     (tmp_path / "other").mkdir()
@@ -168,7 +214,9 @@ def test_memory_that_runs_out_is_one_sentence(capsys, monkeypatch):
         raise kind(f"{words}: Out of memory while trying to allocate 8589934592 bytes.\nAnd more.")
 
     monkeypatch.setattr("empowerment.cli.Worlds.run", full)
-    sentence = "memory ran out; give a smaller world, horizon or batch (--batch), or use a larger machine"
+    sentence = (
+        "memory ran out; give a smaller world, horizon or batch (--batch), or use a larger machine"
+    )
     for kind, words in ((RuntimeError, "RESOURCE_EXHAUSTED"), (MemoryError, "Unable")):  # noqa: B007 - for `full`
         code, _, err = run(capsys, "worlds")
         assert code == 2
@@ -181,8 +229,8 @@ def test_memory_that_runs_out_is_one_sentence(capsys, monkeypatch):
 def test_help_says_what_is_usual(capsys):
     text = " ".join(run(capsys, "train", "--help")[1].replace("│", " ").split())
     for name in ("updates", "batch"):
-        assert f"(default: {getattr(Config, name)}; {NOISY[name]} in worlds with slip)" in text
-    for name in ("method", "model"):
+        assert f"(default: {getattr(Config, name)})" in text
+    for name in ("method", "preset"):
         assert f"(default: {getattr(Config, name)})" in text
     assert "None" not in text
 
@@ -195,8 +243,15 @@ def test_the_hint_is_for_worlds_that_have_exact_values(capsys, tmp_path, monkeyp
         def impossible(self, nats):
             return np.zeros(len(nats), bool)
 
-    monkeypatch.setattr("empowerment.variational.training.train", lambda *args, **settings: Learned())
-    for name, hint in {"tree": True, "point-mass": True, "pendulum": False, "predator-prey": False}.items():
+    monkeypatch.setattr(
+        "empowerment.variational.training.train", lambda *args, **settings: Learned()
+    )
+    for name, hint in {
+        "tree": True,
+        "point-mass": True,
+        "pendulum": False,
+        "predator-prey": False,
+    }.items():
         _, out, _ = run(capsys, "train", name, "--out", str(tmp_path / name))
         assert ("empowerment check" in out) == hint
 
@@ -235,7 +290,15 @@ def test_train_then_check_then_act(capsys, tmp_path):
 
 
 def test_check_leaves_other_objectives_alone(capsys, tmp_path):
-    emp.train(emp.make("tree", depth=2), 2, out=tmp_path / "run", updates=4, batch=8, beta=0.5, progress=False)
+    emp.train(
+        emp.make("tree", depth=2),
+        2,
+        out=tmp_path / "run",
+        updates=4,
+        batch=8,
+        beta=0.5,
+        progress=False,
+    )
     code, _, err = run(capsys, "check", str(tmp_path / "run"))
     assert code == 2
     assert "beta=0.5" in err

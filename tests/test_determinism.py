@@ -1,9 +1,12 @@
-"""The same seed gives the same numbers on the same machine: on one processor or two, and done twice.
+"""The same seed gives the same numbers on the same machine: on one processor or two, and done
+twice.
 
-What is learned, by programs that are compiled once and kept, is the same to the last bit on equally many processors. On
-another number of them the compiler's matrix products add up in another order, so that it agrees to rounding.
+What is learned, by programs that are compiled once and kept, is the same to the last bit on equally
+many processors. On another number of them the compiler's matrix products add up in another order,
+so that it agrees to rounding.
 
-That a resumed training gives the same numbers is in variational/test_training.py and test_crashes.py.
+That a resumed training gives the same numbers is in variational/test_training.py and
+test_crashes.py.
 """
 
 import json
@@ -30,7 +33,7 @@ def exact():
     return digest(noisy.lower, noisy.upper, sure.nats)
 
 def train():
-    settings = {"updates": 3, "batch": 1024, "optimiser": "adam", "progress": False}
+    settings = {"updates": 3, "batch": 1024, "layers": 2, "ema": 0.0, "optimiser": "adam", "progress": False}
     est = emp.train(emp.make("two-rooms"), 2, seed=7, **settings)
     return est.landscape().nats.tolist()
 
@@ -56,7 +59,11 @@ def test_one_or_two_processors_once_or_twice(tmp_path):
     outputs = []
     for processors in (f"{first}", f"{first},{second}"):
         # Each side compiles for its own number of processors, and once.
-        environment = {**os.environ, "MPLBACKEND": "Agg", "JAX_COMPILATION_CACHE_DIR": str(tmp_path / processors)}
+        environment = {
+            **os.environ,
+            "MPLBACKEND": "Agg",
+            "JAX_COMPILATION_CACHE_DIR": str(tmp_path / processors),
+        }
         environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         args = [sys.executable, "-c", SCRIPT, processors]
         done = subprocess.run(args, capture_output=True, text=True, env=environment, check=False)

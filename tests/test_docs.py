@@ -1,4 +1,5 @@
-"""The documentation is true: its code runs, its messages exist, its commands parse, and it builds strictly."""
+"""The documentation is true: its code runs, its messages exist, its commands parse, and it builds
+strictly."""
 
 import ast
 import doctest
@@ -23,9 +24,20 @@ from empowerment import cli_bench as bench
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(emp.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TINY = {"updates": 2, "batch": 16, "hidden": 8, "features": 10, "optimiser": "adam", "progress": False}
+TINY = {
+    "updates": 2,
+    "batch": 16,
+    "hidden": 8,
+    "features": 10,
+    "layers": 2,
+    "ema": 0.0,
+    "optimiser": "adam",
+    "progress": False,
+}
 
-pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not part of the package")
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "docs").is_dir(), reason="the documentation is not part of the package"
+)
 
 
 def blocks(page, language):
@@ -87,7 +99,9 @@ def test_code_of_the_pages_runs(page, tmp_path, monkeypatch, quick_compilation):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(emp, "train", partial(emp.train, **TINY), raising=False)
     few = {"updates": 2, "batch": 16, "decoder": 12, "samples": 16}
-    monkeypatch.setattr(emp, "maximise_information", partial(emp.maximise_information, **few), raising=False)
+    monkeypatch.setattr(
+        emp, "maximise_information", partial(emp.maximise_information, **few), raising=False
+    )
     trackers = {name: Recorder(name) for name in ("wandb", "mlflow")}
     for name, module in trackers.items():
         monkeypatch.setitem(sys.modules, name, module)
@@ -116,10 +130,14 @@ def test_commands_of_the_pages_parse(monkeypatch):
         cli.main(shlex.split(command)[1:])
 
 
-@pytest.mark.parametrize("path", [p for p in sorted(SOURCE.rglob("*.py")) if ">>> " in p.read_text()], ids=str)
+@pytest.mark.parametrize(
+    "path", [p for p in sorted(SOURCE.rglob("*.py")) if ">>> " in p.read_text()], ids=str
+)
 def test_examples_in_docstrings(path):
     name = ".".join(("empowerment", *path.relative_to(SOURCE).with_suffix("").parts))
-    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    result = doctest.testmod(
+        importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE
+    )
     assert result.attempted > 0
     assert result.failed == 0
 
@@ -132,14 +150,27 @@ def test_every_public_name_is_in_the_reference():
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("mkdocs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path),
+    ]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > 12
     outside = [
-        (p.name, x) for p in pages for x in re.findall(r'<(?:script|link|img)[^>]*"https?://[^"]*', p.read_text())
+        (p.name, x)
+        for p in pages
+        for x in re.findall(r'<(?:script|link|img)[^>]*"https?://[^"]*', p.read_text())
     ]
     assert not outside
     search_from_disk(tmp_path)

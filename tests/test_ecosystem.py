@@ -1,4 +1,5 @@
-"""Real third-party environments: the learner trains for a short while, and stays below exact values where there are."""
+"""Real third-party environments: the learner trains for a short while, and stays below exact values
+where there are."""
 
 import gymnasium
 import jax
@@ -11,7 +12,16 @@ from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, RGBImgObsWrapper
 import empowerment as emp
 from empowerment.worlds.world import take
 
-SHORT = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "optimiser": "adam", "progress": False}
+SHORT = {
+    "updates": 20,
+    "batch": 64,
+    "hidden": 16,
+    "features": 12,
+    "layers": 2,
+    "ema": 0.0,
+    "optimiser": "adam",
+    "progress": False,
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -70,7 +80,9 @@ def test_enumerable_environments_are_compared_with_exact_values(make, name):
     assert np.isfinite(last.metrics["bound"])
     assert (bound.nats <= exact.nats + 5 * bound.error + 1e-6).all(), "a lower bound"
     assert np.isfinite(emp.compare(est.landscape(states=states), exact).rms)
-    if make is not gymnasium.make:  # what was learned on the exact world fits the agent's own observations
+    if (
+        make is not gymnasium.make
+    ):  # what was learned on the exact world fits the agent's own observations
         told = emp.EmpowermentReward(env, est, mode="info").reset(seed=0)[1]["empowerment"]
         assert told == pytest.approx(est.empowerment(world.observe(world.start[None]))[0], abs=1e-5)
 
@@ -93,5 +105,8 @@ def test_other_environments_are_learned_on(make, name):
 def test_an_atari_game_as_it_is_says_what_to_wrap():
     ale = pytest.importorskip("ale_py")
     gymnasium.register_envs(ale)
-    with pytest.raises(ValueError, match=r"\(210, 160, 3\); wrap it in .*GrayscaleObservation.* and ResizeObservation"):
+    with pytest.raises(
+        ValueError,
+        match=r"\(210, 160, 3\); wrap it in .*GrayscaleObservation.* and ResizeObservation",
+    ):
         emp.from_gymnasium(gymnasium.make("ALE/Freeway-v5"))

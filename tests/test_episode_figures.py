@@ -20,10 +20,22 @@ def test_every_panel_has_its_nine_bars_and_one_is_black():
     assert len(axes) == 4
     for t, ax in zip((0, 2, 4, 6), axes, strict=True):
         heights = [bar.get_height() for bar in ax.containers[0]]
-        black = [i for i, bar in enumerate(ax.containers[0]) if bar.get_facecolor()[:3] == (0, 0, 0)]
+        black = [
+            i for i, bar in enumerate(ax.containers[0]) if bar.get_facecolor()[:3] == (0, 0, 0)
+        ]
         np.testing.assert_allclose(heights, episode.expected[t])
         assert black == [episode.actions[t]]
-        assert [label.get_text() for label in ax.get_xticklabels()] == ["↑", "↓", "←", "→", "•", "▪↑", "▪↓", "▪←", "▪→"]
+        assert [label.get_text() for label in ax.get_xticklabels()] == [
+            "↑",
+            "↓",
+            "←",
+            "→",
+            "•",
+            "▪↑",
+            "▪↓",
+            "▪←",
+            "▪→",
+        ]
     assert axes[0].get_ylabel() == "nats"
 
 
@@ -66,12 +78,20 @@ def test_a_video_shows_every_step_in_squares(tmp_path):
     world, episode = episode_of("lava-corridor")
     video(world, episode, tmp_path / "film.gif")
     with Image.open(tmp_path / "film.gif") as film:
-        frames = [(np.asarray(frame.convert("RGB")), frame.info["duration"]) for frame in ImageSequence.Iterator(film)]
+        frames = [
+            (np.asarray(frame.convert("RGB")), frame.info["duration"])
+            for frame in ImageSequence.Iterator(film)
+        ]
     cell = 34  # pixels: 480 pixels for fourteen cells
-    assert sum(duration for _, duration in frames) == 200 * episode.steps + 1000  # a second of rest at the end
+    assert (
+        sum(duration for _, duration in frames) == 200 * episode.steps + 1000
+    )  # a second of rest at the end
     seen = [frame[cell // 2 :: cell, cell // 2 :: cell] for frame, _ in frames]
     shown = world.observe(episode.states)
-    moved = [0, *(1 + np.flatnonzero((shown[1:] != shown[:-1]).any(axis=(1, 2, 3))))]  # equal frames are joined
+    moved = [
+        0,
+        *(1 + np.flatnonzero((shown[1:] != shown[:-1]).any(axis=(1, 2, 3)))),
+    ]  # equal frames are joined
     assert np.array_equal(np.stack(seen), shown[moved])
 
 

@@ -31,7 +31,11 @@ def slow_static_landscape(name, horizon):
             continue
         reached = {(r, c)}
         for _ in range(horizon):
-            moves = ((y + dy, x + dx) for y, x in reached for dy, dx in ((0, 1), (1, 0), (0, -1), (-1, 0)))
+            moves = (
+                (y + dy, x + dx)
+                for y, x in reached
+                for dy, dx in ((0, 1), (1, 0), (0, -1), (-1, 0))
+            )
             reached = reached | {(y, x) for y, x in moves if rows[y][x] != "#"}
         picture[r, c] = np.log(len(reached))
     return picture
@@ -45,7 +49,11 @@ def slow_count(world, state, horizon):
 
     reached = {name(state): state}
     for _ in range(horizon):
-        after = (world.step(s, np.int64(a), np.int64(0)) for s in reached.values() for a in range(len(world.actions)))
+        after = (
+            world.step(s, np.int64(a), np.int64(0))
+            for s in reached.values()
+            for a in range(len(world.actions))
+        )
         reached = {name(s): s for s in after}
     return len(reached)
 
@@ -58,7 +66,9 @@ def highest(land):
 @pytest.mark.parametrize("horizon", [1, 2, 5])
 def test_static_worlds_against_a_slow_search(name, horizon):
     land = emp.exact(emp.make(name), horizon)
-    np.testing.assert_allclose(land.grid(), slow_static_landscape(name, horizon), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        land.grid(), slow_static_landscape(name, horizon), rtol=0, atol=1e-12
+    )
     np.testing.assert_array_equal(land.lower, land.nats)
     np.testing.assert_array_equal(land.upper, land.nats)
 
@@ -85,7 +95,9 @@ def test_cross_room_is_highest_at_the_centre():
 
 def test_two_rooms_is_highest_near_the_doors():
     best = highest(emp.exact(emp.make("two-rooms"), K))
-    doors = [(r, c) for r, row in enumerate(read_map("two-rooms")) for c in (9, 10) if row[c] != "#"]
+    doors = [
+        (r, c) for r, row in enumerate(read_map("two-rooms")) for c in (9, 10) if row[c] != "#"
+    ]
     assert doors
     assert all(min(abs(r - y) + abs(c - x) for y, x in doors) < K for r, c in best)
     assert {c < 10 for _, c in best} == {True, False}  # in both rooms
@@ -108,7 +120,9 @@ def test_box_rooms():
     assert fixed.grid()[9, 10] < fixed.grid()[6, 6]
     assert highest(movable) == {(8, 9), (10, 9), (9, 8), (9, 10)}  # beside the movable box
     assert around(movable, box, 1).min() > np.nanmax(empty.grid())
-    boxes = [(r, c) for r, line in enumerate(read_map("box-row")) for c, s in enumerate(line) if s == "b"]
+    boxes = [
+        (r, c) for r, line in enumerate(read_map("box-row")) for c, s in enumerate(line) if s == "b"
+    ]
     assert all(min(abs(r - y) + abs(c - x) for y, x in boxes) == 1 for r, c in highest(row))
     assert row.nats.max() > movable.nats.max()
 
@@ -141,7 +155,9 @@ def test_bitsets_and_sparse_sets_agree(monkeypatch):
 def test_look_alikes_change_no_count(monkeypatch):
     world = emp.make("two-rooms")
     expected = emp.exact(world, 4).nats
-    monkeypatch.setattr(counting, "look_alikes", lambda table, horizon: np.unique(table.starts, return_inverse=True))
+    monkeypatch.setattr(
+        counting, "look_alikes", lambda table, horizon: np.unique(table.starts, return_inverse=True)
+    )
     np.testing.assert_array_equal(emp.exact(world, 4).nats, expected)
 
 
@@ -154,7 +170,9 @@ def test_a_world_that_never_rests():
     """Parity: in a ring without an idle action only every second state can be reached."""
     ring = np.stack([np.roll(np.arange(10), 1), np.roll(np.arange(10), -1)], axis=1)
     for horizon, count in ((1, 2), (2, 3), (4, 5), (50, 5), (51, 5)):
-        np.testing.assert_allclose(emp.exact(emp.from_transitions(ring), horizon).nats, np.log(count))
+        np.testing.assert_allclose(
+            emp.exact(emp.from_transitions(ring), horizon).nats, np.log(count)
+        )
 
 
 def test_noisy_landscape_is_bracketed_and_right():
@@ -180,7 +198,9 @@ def test_a_users_states():
     one = emp.exact(world, 3, world.start)
     assert one.nats == pytest.approx(np.log(25))
     dead = emp.make("lava-maze")
-    state = dead.start._replace(alive=np.bool_(False), agent=np.int32(0), lava=np.zeros_like(dead.start.lava))
+    state = dead.start._replace(
+        alive=np.bool_(False), agent=np.int32(0), lava=np.zeros_like(dead.start.lava)
+    )
     assert emp.exact(dead, 3, state).nats == 0
 
 
@@ -228,8 +248,12 @@ def test_many_paths_are_counted_as_floats():
 
 @pytest.mark.parametrize("horizon", [0, -1, 2.5, True, "5", None])
 def test_bad_horizons(horizon):
-    with pytest.raises(ValueError, match="is not a number of actions; give a whole number, 1 or more"):
-        inspect.unwrap(emp.exact)(emp.make("open-room"), horizon)  # without the suite's own checks of types
+    with pytest.raises(
+        ValueError, match="is not a number of actions; give a whole number, 1 or more"
+    ):
+        inspect.unwrap(emp.exact)(
+            emp.make("open-room"), horizon
+        )  # without the suite's own checks of types
 
 
 @pytest.mark.parametrize("slip", [0.0, 0.1])
@@ -296,7 +320,9 @@ def test_progress_goes_to_standard_error_and_changes_nothing(capsys):
 
 
 def test_the_price_of_merging_by_hand():
-    assert _merging_error(0.5, 3) == pytest.approx(np.log(12)), "2 (h(1/2) + 1/2 ln 3) = 2 ln 2 + ln 3"
+    assert _merging_error(0.5, 3) == pytest.approx(np.log(12)), (
+        "2 (h(1/2) + 1/2 ln 3) = 2 ln 2 + ln 3"
+    )
     assert _merging_error(0.0, 3) == 0
 
 
@@ -318,7 +344,9 @@ def test_the_largest_source_is_listed(monkeypatch):
 
 def test_point_mass_of_bounded_power():
     world = emp.make("point-mass", noise=0.5)
-    assert emp.exact(world, 1, world.start).nats == pytest.approx([0.5 * np.log(5)])  # gain 1 / 0.5²
+    assert emp.exact(world, 1, world.start).nats == pytest.approx(
+        [0.5 * np.log(5)]
+    )  # gain 1 / 0.5²
     with pytest.raises(ValueError, match="NaN or infinite"):
         emp.exact(world, 1, world.start._replace(velocity=np.array([np.nan], np.float32)))
     with pytest.raises(ValueError, match="continuous actions"):
@@ -333,10 +361,10 @@ def test_states_at_the_edge_of_a_map_without_walls():
 
 
 class Ring(World):
-    name, actions, chances, start = "ring", ("on", "back"), 1, np.int32(0)
+    name, actions, outcomes, start = "ring", ("on", "back"), 1, np.int32(0)
 
-    def step(self, state, action, chance):
-        return (state + np.where(action == 0, 1, 2) + 0 * chance).astype(np.int32) % np.int32(3)
+    def step(self, state, action, outcome):
+        return (state + np.where(action == 0, 1, 2) + 0 * outcome).astype(np.int32) % np.int32(3)
 
     def observe(self, state):
         return np.asarray(state)[..., None].astype(np.float32)

@@ -12,7 +12,14 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 def run(name, directory, *flags):
     return subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:__main__", EXAMPLES / name, "--quick", *flags],
+        [
+            sys.executable,
+            "-W",
+            "error::DeprecationWarning:__main__",
+            EXAMPLES / name,
+            "--quick",
+            *flags,
+        ],
         cwd=directory,
         env={**os.environ, "MPLBACKEND": "Agg"},
         capture_output=True,

@@ -27,7 +27,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("context", "answer"), [("fork", "refused this process was forked"), ("spawn", "nats 2")])
+@pytest.mark.parametrize(
+    ("context", "answer"), [("fork", "refused this process was forked"), ("spawn", "nats 2")]
+)
 def test_a_vector_environment_in_processes(context, answer, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("{context!r}", repr(context)))

@@ -37,7 +37,9 @@ def test_below_one_entropy_is_worth_something(beta):
         left = 0.5 * np.log(2 * np.pi * np.e * spread / (1 + gains * spread))
         return -(entropy / beta - left).sum()
 
-    assert water_filling(gains, power, beta)[0] == pytest.approx(-minimize(objective, np.zeros(3)).fun, abs=1e-6)
+    assert water_filling(gains, power, beta)[0] == pytest.approx(
+        -minimize(objective, np.zeros(3)).fun, abs=1e-6
+    )
 
 
 def test_above_one_nothing_is_largest():
@@ -47,22 +49,30 @@ def test_above_one_nothing_is_largest():
 
 @pytest.mark.parametrize("dimensions", [1, 2])
 def test_the_matrices_are_what_the_world_does(dimensions):
-    world, rng, horizon = make("point-mass", dimensions=dimensions, noise=0.2), np.random.default_rng(0), 3
+    world, rng, horizon = (
+        make("point-mass", dimensions=dimensions, noise=0.2),
+        np.random.default_rng(0),
+        3,
+    )
     n = 20_000
     force = rng.normal(size=(horizon, dimensions)).astype(np.float32)
     state = type(world.start)(*np.ones((2, n, dimensions), np.float32))
     for k in range(horizon):
-        state = world.step(state, force[k], world.draw_chance(state, force[k], rng))
+        state = world.step(state, force[k], world.draw_outcome(state, force[k], rng))
     ends = world.observe(state)
     carried, pushed, covariance = world.matrices()
     matrix, spread = gaussian_channel(carried, pushed, covariance, horizon)
-    expected = np.linalg.matrix_power(carried, horizon) @ np.ones(2 * dimensions) + matrix @ force.ravel()
+    expected = (
+        np.linalg.matrix_power(carried, horizon) @ np.ones(2 * dimensions) + matrix @ force.ravel()
+    )
     assert np.allclose(ends.mean(0), expected, atol=0.02)
     assert np.allclose(np.cov(ends.T), spread, atol=0.01)
     assert len(gaussian_gains(matrix, spread)) == horizon * dimensions
 
 
-@pytest.mark.parametrize("option", [{"noise": 0.0}, {"dimensions": 3}, {"power": -1.0}, {"damping": 2.0}])
+@pytest.mark.parametrize(
+    "option", [{"noise": 0.0}, {"dimensions": 3}, {"power": -1.0}, {"damping": 2.0}]
+)
 def test_bad_options_of_the_point_mass(option):
     with pytest.raises(ValueError, match=next(iter(option))):
         make("point-mass", **option)

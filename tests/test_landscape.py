@@ -75,7 +75,9 @@ def test_saved_and_loaded(tmp_path, name):
 def test_other_named_tuples_keep_their_names(tmp_path):
     Pair = namedtuple("Pair", ["place", "speed"])
     values = np.zeros(2)
-    land = emp.Landscape("ball", 3, Pair(np.array([1.0, 2.0]), np.zeros((2, 3))), values, values, values)
+    land = emp.Landscape(
+        "ball", 3, Pair(np.array([1.0, 2.0]), np.zeros((2, 3))), values, values, values
+    )
     land.save(tmp_path / "a.safetensors")
     back = emp.Landscape.load(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(back.states.place, [1, 2])
@@ -94,7 +96,12 @@ def test_loading_refuses_other_files(tmp_path):
     with pytest.raises(ValueError, match="is not a landscape"):
         emp.Landscape.load(path)
     header = {"format": FORMAT, "world": "x", "horizon": 1, "state": "array", "fields": []}
-    arrays = {"nats": np.zeros(2), "lower": np.zeros(2), "upper": np.zeros(2), "state.0": np.zeros(3, np.int32)}
+    arrays = {
+        "nats": np.zeros(2),
+        "lower": np.zeros(2),
+        "upper": np.zeros(2),
+        "state.0": np.zeros(3, np.int32),
+    }
     save_file(arrays, path, metadata={"landscape": json.dumps(header)})
     with pytest.raises(ValueError, match="different lengths"):
         emp.Landscape.load(path)
@@ -107,9 +114,20 @@ def test_loading_refuses_other_files(tmp_path):
 
 def test_loading_refuses_states_outside_the_walls(tmp_path):
     path = tmp_path / "x.safetensors"
-    header = {"format": FORMAT, "world": "x", "horizon": 1, "state": "array", "fields": [], "marks": []}
+    header = {
+        "format": FORMAT,
+        "world": "x",
+        "horizon": 1,
+        "state": "array",
+        "fields": [],
+        "marks": [],
+    }
     arrays = {name: np.zeros(1) for name in ("nats", "lower", "upper")}
-    arrays |= {"state.0": np.zeros(1, np.int32), "walls": np.zeros((2, 2), bool), "positions": np.array([[0, 2]])}
+    arrays |= {
+        "state.0": np.zeros(1, np.int32),
+        "walls": np.zeros((2, 2), bool),
+        "positions": np.array([[0, 2]]),
+    }
     save_file(arrays, path, metadata={"landscape": json.dumps(header)})
     with pytest.raises(ValueError, match="outside its walls"):
         emp.Landscape.load(path)

@@ -1,4 +1,5 @@
-"""What is handed out is whole: the distributions build, pass their checks, and work without the repository."""
+"""What is handed out is whole: the distributions build, pass their checks, and work without the
+repository."""
 
 import os
 import subprocess
@@ -59,7 +60,14 @@ def test_distributions_pass_their_checks(dist):
 def test_the_source_distribution_has_everything(dist):
     with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {"src/empowerment/py.typed", "tests/conftest.py", "docs/index.md", "mkdocs.yml", "LICENSE", "CHANGELOG.md"}
+    wanted = {
+        "src/empowerment/py.typed",
+        "tests/conftest.py",
+        "docs/index.md",
+        "mkdocs.yml",
+        "LICENSE",
+        "CHANGELOG.md",
+    }
     assert wanted <= names
     assert not [name for name in names if name.startswith(("results/", ".ci/", "site/"))]
 

@@ -24,7 +24,9 @@ def test_parts_joined_are_the_whole(name, slip):
     states = world.states()
     whole = emp.exact(world, 2)
     parts = [exact_part(world, 2, states, i, parts=3) for i in range(3)]
-    assert {len(part) for part in parts} == {len(whole) // 3, -(-len(whole) // 3)} or len(whole) % 3 == 0
+    assert {len(part) for part in parts} == {len(whole) // 3, -(-len(whole) // 3)} or len(
+        whole
+    ) % 3 == 0
     joined = join(parts)
     assert np.abs(joined.nats - whole.nats).max() < 2e-9
     assert np.array_equal(joined.positions, whole.positions)
@@ -38,10 +40,14 @@ def test_processes_give_the_same_as_one():
 
 def test_a_job_array_joins_its_parts(tmp_path, capsys):
     for part in (2, 0):
-        main(["exact", "two-rooms", "--horizon", "2", "--part", f"{part}/3", "--out", str(tmp_path)])
+        main(
+            ["exact", "two-rooms", "--horizon", "2", "--part", f"{part}/3", "--out", str(tmp_path)]
+        )
         assert not (tmp_path / "landscape.safetensors").exists()
     main(["exact", "two-rooms", "--horizon", "2", "--part", "1/3", "--out", str(tmp_path)])
-    assert same(emp.Landscape.load(tmp_path / "landscape.safetensors"), emp.exact(emp.make("two-rooms"), 2))
+    assert same(
+        emp.Landscape.load(tmp_path / "landscape.safetensors"), emp.exact(emp.make("two-rooms"), 2)
+    )
     assert "292 states" in capsys.readouterr().out
 
 
@@ -78,5 +84,5 @@ def test_a_process_that_dies_is_one_sentence():
 class Deadly(GridWorld):
     """Ends every process that steps it, as a lack of memory would."""
 
-    def step(self, state, action, chance):
+    def step(self, state, action, outcome):
         os._exit(9)

@@ -18,7 +18,16 @@ ROOT = Path(__file__).parents[1]
 MAP = "######\n#a...#\n#.#..#\n#....#\n######\n"
 BOXES = "########\n#a..b..#\n#.b....#\n#...b..#\n########\n"
 """More states than are tabulated."""
-SETTINGS = {"updates": 60, "chunk": 10, "batch": 32, "hidden": 8, "features": 8, "optimiser": "adam", "dies": None}
+SETTINGS = {
+    "updates": 60,
+    "chunk": 10,
+    "batch": 32,
+    "hidden": 8,
+    "features": 8,
+    "layers": 2,
+    "optimiser": "adam",
+    "dies": None,
+}
 """`dies`: the chunk in which the second process is killed."""
 TRAIN = """
 import sys, json, os, signal
@@ -42,16 +51,29 @@ with together(address or None, *((int(process), int(count)) if address else (Non
 
 
 def environ():
-    # Without optimisations, and with what another process has compiled before, they begin sooner and show the same.
-    more = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    # Without optimisations, and with what another process has compiled before, they begin sooner
+    # and show the same.
+    more = {
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu", **more}
 
 
 def start(world, out, process=0, count=1, port=0, devices=1, **settings):
     address = f"127.0.0.1:{port}" if count > 1 else ""
-    words = [str(world), str(out), address, str(process), str(count), json.dumps(SETTINGS | settings)]
+    words = [
+        str(world),
+        str(out),
+        address,
+        str(process),
+        str(count),
+        json.dumps(SETTINGS | settings),
+    ]
     environment = environ() | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-    return subprocess.Popen([sys.executable, "-c", TRAIN, *words], env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", TRAIN, *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
 
 
 def start_two(world, out, **settings):
@@ -84,7 +106,9 @@ def test_two_devices_learn_what_one_learns(tmp_path, name, drawing):
     world.write_text(drawing)
     codes, said = finish(start_two(world, tmp_path / "processes"))
     assert codes == [0, 0], said
-    codes, said = finish([start(world, tmp_path / "one"), start(world, tmp_path / "devices", devices=2)])
+    codes, said = finish(
+        [start(world, tmp_path / "one"), start(world, tmp_path / "devices", devices=2)]
+    )
     assert codes == [0, 0], said
     one = newest(tmp_path / "one")
     for run in ("processes", "devices"):
@@ -92,7 +116,10 @@ def test_two_devices_learn_what_one_learns(tmp_path, name, drawing):
         assert one.keys() == two.keys()
         for key, array in one.items():
             if array.dtype.kind == "f":
-                assert np.allclose(array, two[key], rtol=1e-4, atol=1e-5), (key, np.abs(array - two[key]).max())
+                assert np.allclose(array, two[key], rtol=1e-4, atol=1e-5), (
+                    key,
+                    np.abs(array - two[key]).max(),
+                )
             else:
                 assert np.array_equal(array, two[key]), f"{key}: agents must be in the same places"
     assert np.abs(one["learner/model/decoder/last"]).max() > 0.01, "it is zero at first"
@@ -108,7 +135,9 @@ def test_a_lost_process_stops_the_others_and_one_goes_on(tmp_path):
     assert int(sorted((out / "checkpoints").glob("*.safetensors"))[-1].stem) == 20
     codes, said = finish([start(world, out, resume=True)])
     assert codes == [0], said
-    lines = [json.loads(line)["updates"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)["updates"] for line in (out / "metrics.jsonl").read_text().splitlines()
+    ]
     assert lines == list(range(10, 61, 10))
 
 
@@ -121,9 +150,13 @@ def test_environments_are_stepped_by_each_process(tmp_path):
 
 def command(tmp_path):
     (tmp_path / "map.txt").write_text(MAP)
-    words = shlex.split("train map.txt --horizon 1 --updates 2 --batch 32 --out run --processes 2 --json")
+    words = shlex.split(
+        "train map.txt --horizon 1 --updates 2 --batch 32 --out run --processes 2 --json"
+    )
     command = [sys.executable, "-m", "empowerment", *words]
-    return subprocess.run(command, cwd=tmp_path, env=environ(), capture_output=True, text=True, timeout=900)
+    return subprocess.run(
+        command, cwd=tmp_path, env=environ(), capture_output=True, text=True, timeout=900
+    )
 
 
 @pytest.mark.slow
@@ -151,7 +184,9 @@ def test_what_the_first_process_refuses_ends_all(tmp_path):
         ((0, 0), set(), ("", ""), 0, ""),
     ],
 )
-def test_the_process_that_failed_is_named_not_those_that_noticed(codes, killed, logs, status, says, capsys):
+def test_the_process_that_failed_is_named_not_those_that_noticed(
+    codes, killed, logs, status, says, capsys
+):
     assert processes._explain(list(codes), killed, list(logs)) == status
     said = capsys.readouterr().err
     assert says in said
@@ -165,17 +200,29 @@ def test_slurm_is_recognised():
         "with together('auto', None, None):\n"
         "    import jax; print(jax.process_index(), jax.process_count())"
     )
-    job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
+    job = {
+        "SLURM_JOB_ID": str(os.getpid()),
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+    }
     running = []
     for task in ("0", "1"):
         environment = environ() | job | {"SLURM_PROCID": task, "SLURM_LOCALID": task}
-        running.append(subprocess.Popen([sys.executable, "-c", print_count], env=environment, stdout=-1, text=True))
+        running.append(
+            subprocess.Popen(
+                [sys.executable, "-c", print_count], env=environment, stdout=-1, text=True
+            )
+        )
     assert sorted(process.communicate(timeout=900)[0] for process in running) == ["0 2\n", "1 2\n"]
 
 
 @pytest.mark.parametrize(
     ("coordinator", "process", "count", "words"),
-    [("nowhere", 0, 2, "is not HOST:PORT"), ("host:1", 2, 2, "number a process"), ("host:1", None, 2, "give both")],
+    [
+        ("nowhere", 0, 2, "is not HOST:PORT"),
+        ("host:1", 2, 2, "number a process"),
+        ("host:1", None, 2, "give both"),
+    ],
 )
 def test_bad_addresses_are_named(coordinator, process, count, words):
     with pytest.raises(ValueError, match=words), processes.together(coordinator, process, count):

@@ -1,4 +1,5 @@
-"""The report's page, in a real browser: Debian's chromium driven by Playwright, both from this machine."""
+"""The report's page, in a real browser: Debian's chromium driven by Playwright, both from this
+machine."""
 
 import json
 import shutil
@@ -30,20 +31,27 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-EVIL = "<img src=x onerror=\"document.title='pwned'\"></script><script>document.title='pwned'</script>"
+EVIL = (
+    "<img src=x onerror=\"document.title='pwned'\"></script><script>document.title='pwned'</script>"
+)
 MAP = "#########\n#...#...#\n#.a.....#\n#...#...#\n#########\n"
 
 
 def unpack(text, width=2):
     digits = [ALPHABET.index(c) for c in text]
-    return [sum(64 ** (width - 1 - j) * digits[i + j] for j in range(width)) for i in range(0, len(digits), width)]
+    return [
+        sum(64 ** (width - 1 - j) * digits[i + j] for j in range(width))
+        for i in range(0, len(digits), width)
+    ]
 
 
 def png(path):
     """A picture of one grey pixel."""
 
     def part(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
     body = part(b"IHDR", header) + part(b"IDAT", zlib.compress(b"\0\x80")) + part(b"IEND", b"")
@@ -52,7 +60,8 @@ def png(path):
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """A tiny training under two seeds, an episode, claims, a figure, a table and a few injections."""
+    """A tiny training under two seeds, an episode, claims, a figure, a table and a few
+    injections."""
     out = tmp_path_factory.mktemp("report")
     (out / "small.txt").write_text(MAP)
     world = emp.make(out / "small.txt")
@@ -65,7 +74,13 @@ def directory(tmp_path_factory):
     maze = emp.make("lava-maze")
     episode = run_episode(maze, Greedy(maze, exact_value(maze, 2)), 6)
     save_playback(maze, episode, out / "episodes" / "maze.json", f"maze {EVIL}", "greedy")
-    claim = {"figure": "static", "claim": EVIL, "criterion": "R² >= 0.99", "exact": None, "seeds": 1}
+    claim = {
+        "figure": "static",
+        "claim": EVIL,
+        "criterion": "R² >= 0.99",
+        "exact": None,
+        "seeds": 1,
+    }
     learned = {"median": 0.5, "min": float("nan"), "max": 1.0}
     (out / "claims.json").write_text(json.dumps([{**claim, "learned": learned, "shown": False}]))
     (out / "table.csv").write_text(f'name,value\n"{EVIL.replace(chr(34), chr(34) * 2)}",1\n')
@@ -84,7 +99,9 @@ def browser():
     if BROWSER is None:
         pytest.skip("the page tests need a browser: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=BROWSER, headless=True, args=FLAGS, timeout=180_000)
+        chromium = playwright.chromium.launch(
+            executable_path=BROWSER, headless=True, args=FLAGS, timeout=180_000
+        )
         yield chromium
         chromium.close()
 
@@ -92,12 +109,19 @@ def browser():
 @pytest.fixture
 def page(browser, directory, request):
     """The page, opened from disk; any error or message in the console fails the test."""
-    options = {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light", **getattr(request, "param", {})}
+    options = {
+        "viewport": {"width": 1200, "height": 900},
+        "color_scheme": "light",
+        **getattr(request, "param", {}),
+    }
     tab, complaints = browser.new_page(**options), []
     tab.set_default_timeout(120_000)
     tab.on("console", lambda message: complaints.append(message.text))
     tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append(r.url))
+    tab.on(
+        "request",
+        lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append(r.url),
+    )
     tab.goto((directory / "report.html").as_uri())
     yield tab
     tab.close()
@@ -115,7 +139,15 @@ def click(page, row, column, **options):
 
 def test_everything_is_there(page):
     headings = page.locator("h2").all_text_contents()
-    assert headings == ["Claims", "Landscapes", "Episodes", "Training", "Figures", "Numbers", "Settings"]
+    assert headings == [
+        "Claims",
+        "Landscapes",
+        "Episodes",
+        "Training",
+        "Figures",
+        "Numbers",
+        "Settings",
+    ]
     assert "0 of 1 claims" in page.locator("#content").text_content()
     assert page.locator(".gallery button").count() == 2
     assert page.evaluate("document.querySelector('.figures img').naturalWidth") == 1
@@ -129,7 +161,9 @@ def test_hovering_a_cell_reads_its_values(page, directory):
     plane = page.locator(".landscapes .plane").first
     box = plane.bounding_box()
     plane.hover(position={"x": 1.5 * box["width"] / 9, "y": 1.5 * box["height"] / 5})
-    page.locator(".readout", has_text=f"row 1, column 1: exact {land.grid()[1, 1]:.3f}").first.wait_for()
+    page.locator(
+        ".readout", has_text=f"row 1, column 1: exact {land.grid()[1, 1]:.3f}"
+    ).first.wait_for()
 
 
 def test_clicking_a_cell_changes_the_source_panel(page):
@@ -169,7 +203,10 @@ def test_the_keyboard_does_the_same(page):
 
 
 def test_the_source_says_whose_it_is(page):
-    assert "The learned source and the plans are those of runs/small-0." in page.locator(".source").text_content()
+    assert (
+        "The learned source and the plans are those of runs/small-0."
+        in page.locator(".source").text_content()
+    )
 
 
 def test_views_and_seeds_can_be_chosen(page):
@@ -203,7 +240,13 @@ def test_dark_mode_follows_the_system_and_the_button(page):
     dark = page.evaluate(BACKGROUND)
     assert max(int(x) for x in dark.removeprefix("rgb(").removesuffix(")").split(",")) < 60
     page.locator("#theme").click()
-    assert min(int(x) for x in page.evaluate(BACKGROUND).removeprefix("rgb(").removesuffix(")").split(",")) > 200
+    assert (
+        min(
+            int(x)
+            for x in page.evaluate(BACKGROUND).removeprefix("rgb(").removesuffix(")").split(",")
+        )
+        > 200
+    )
 
 
 @pytest.mark.parametrize("page", [{"viewport": {"width": 390, "height": 844}}], indirect=True)
@@ -227,7 +270,8 @@ def test_the_policy_refuses_what_gets_in(browser, directory):
     tab.goto((directory / "report.html").as_uri())
     with tab.expect_console_message(lambda message: "Content Security Policy" in message.text):
         tab.evaluate(
-            "() => { const node = document.createElement('script'); node.textContent = 'document.title = \"pwned\"'; "
+            "() => { const node = document.createElement('script'); node.textContent = "
+            "'document.title = \"pwned\"'; "
             "document.body.append(node); }"
         )
     assert "pwned" not in tab.title()
@@ -275,7 +319,12 @@ def test_plans_are_those_of_the_estimator(directory):
 
 def test_a_page_that_would_be_too_large_loses_plans_and_then_what_is_largest():
     panels = [{"name": n, "plans": ["x" * 10**5]} for n in "ab"]
-    data = {"panels": panels, "pictures": [{"name": "p", "png": "y" * 10**5}], "episodes": [], "notes": []}
+    data = {
+        "panels": panels,
+        "pictures": [{"name": "p", "png": "y" * 10**5}],
+        "episodes": [],
+        "notes": [],
+    }
     assert fit(data, 10**6)["notes"] == []
     smaller = fit(data, 3 * 10**5 + 10**3)
     assert ["plans" in p for p in smaller["panels"]] == [True, False]
@@ -284,7 +333,9 @@ def test_a_page_that_would_be_too_large_loses_plans_and_then_what_is_largest():
     assert smallest["pictures"] == []
     assert len(smallest["notes"]) == 3
     assert "plans" in panels[0]  # what was given is left as it was
-    played = fit(data | {"episodes": [{"title": "long", "frames": ["z" * 10**6]}]}, 2 * 10**5 + 10**3)
+    played = fit(
+        data | {"episodes": [{"title": "long", "frames": ["z" * 10**6]}]}, 2 * 10**5 + 10**3
+    )
     assert played["episodes"] == []
     assert len(played["pictures"]) == 1
     assert played["notes"][-1].startswith("long: this episode is left out")
@@ -315,12 +366,18 @@ def test_a_playback_is_checked(tmp_path):
 
 def test_the_agent_of_a_large_map_stays_in_the_picture():
     world = GridWorld(
-        Map.parse("\n".join(["#" * 100, "#a" + "." * 97 + "#", *["#" + "." * 98 + "#"] * 3, "#" * 100]), "wide")
+        Map.parse(
+            "\n".join(["#" * 100, "#a" + "." * 97 + "#", *["#" + "." * 98 + "#"] * 3, "#" * 100]),
+            "wide",
+        )
     )
     walk = run_episode(world, Greedy(world, exact_value(world, 1)), 3)
     found = check_playback(playback(world, walk, "t", "b"))
     assert found["path"] == (walk.path // 2).tolist()
-    seen = {unpack(f, 1)[r * found["shape"][1] + c] for f, (r, c) in zip(found["frames"], found["path"], strict=True)}
+    seen = {
+        unpack(f, 1)[r * found["shape"][1] + c]
+        for f, (r, c) in zip(found["frames"], found["path"], strict=True)
+    }
     assert len(seen) == 1  # one colour, wherever it is
     assert all(unpack(f, 1).count(*seen) == 1 for f in found["frames"])
 
@@ -345,7 +402,16 @@ def test_landscapes_of_one_name_are_told_apart_and_copies_left_out(tmp_path):
 
 def test_runs_of_another_beta_are_not_compared_with_empowerment(tmp_path):
     (tmp_path / "small.txt").write_text(MAP)
-    tiny = {"progress": False, "updates": 4, "batch": 8, "hidden": 8, "features": 8, "optimiser": "adam"}
+    tiny = {
+        "progress": False,
+        "updates": 4,
+        "batch": 8,
+        "hidden": 8,
+        "features": 8,
+        "layers": 2,
+        "ema": 0.0,
+        "optimiser": "adam",
+    }
     for beta in (1.0, 0.5):
         emp.train(emp.make(tmp_path / "small.txt"), 1, out=tmp_path / f"b{beta}", beta=beta, **tiny)
     found = shown(tmp_path)
@@ -357,11 +423,15 @@ def test_runs_of_another_beta_are_not_compared_with_empowerment(tmp_path):
 def test_claims_that_two_files_have_are_counted_once(tmp_path):
     claim = {"figure": "static", "claim": "holds", "shown": True}
     (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "claims.json").write_text(json.dumps([{**claim, "shown": False}, {**claim, "claim": "other"}]))
+    (tmp_path / "old" / "claims.json").write_text(
+        json.dumps([{**claim, "shown": False}, {**claim, "claim": "other"}])
+    )
     (tmp_path / "claims.json").write_text(json.dumps([claim]))
     found = shown(tmp_path)
     assert {(c["claim"], c["shown"]) for c in found["claims"]} == {("holds", True), ("other", True)}
-    assert found["notes"] == ["old/claims.json: 1 of its claims are those of another file too, which are shown"]
+    assert found["notes"] == [
+        "old/claims.json: 1 of its claims are those of another file too, which are shown"
+    ]
 
 
 def test_captions_that_lead_elsewhere_are_not_followed(tmp_path):
@@ -388,7 +458,16 @@ def test_files_that_cannot_be_read_become_notes(tmp_path):
 
 def test_a_world_where_all_ends_are_deaths_is_drawn(tmp_path):
     (tmp_path / "doomed.txt").write_text("#####\n#a.l#\n#####\n")
-    tiny = {"progress": False, "updates": 4, "batch": 8, "hidden": 8, "features": 8, "optimiser": "adam"}
+    tiny = {
+        "progress": False,
+        "updates": 4,
+        "batch": 8,
+        "hidden": 8,
+        "features": 8,
+        "layers": 2,
+        "ema": 0.0,
+        "optimiser": "adam",
+    }
     emp.train(emp.make(tmp_path / "doomed.txt"), 5, out=tmp_path / "run", **tiny)
     found = shown(tmp_path)
     assert len(found["panels"]) == 1, found["notes"]
@@ -412,7 +491,9 @@ def test_a_leaderboard_of_the_benchmark(tmp_path):
     from empowerment.report.data import gather
 
     tree = tasks("tree")[0]
-    results = [{"task": "tree", "version": 1, "seed": 0, "values": (tree.truth().nats * 0.9).tolist()}]
+    results = [
+        {"task": "tree", "version": 1, "seed": 0, "values": (tree.truth().nats * 0.9).tolist()}
+    ]
     scores = {"format": "empowerment scores 1", "estimator": "theirs", "results": results}
     (tmp_path / "theirs.json").write_text(json.dumps(scores))
     (tmp_path / "bad.json").write_text(json.dumps({**scores, "results": [{"task": "tree"}]}))

@@ -14,7 +14,8 @@ from empowerment.worlds.beneath import Beneath
 
 RIGHT, DOWN = 2, 1
 START, NEXT = np.log(3), np.log(4)
-"""Exact empowerment for one step of the lake's corner (two walls) and of the cell to its right (one; a hole below)."""
+"""Exact empowerment for one step of the lake's corner (two walls) and of the cell to its right
+(one; a hole below)."""
 
 
 def lake():
@@ -22,7 +23,8 @@ def lake():
 
 
 class Sum:
-    """Stands in for an estimator: twice the first number of an observation, and counts its calls."""
+    """Stands in for an estimator: twice the first number of an observation, and counts its
+    calls."""
 
     def __init__(self):
         self.calls = 0
@@ -49,7 +51,13 @@ class Ladder(gymnasium.Env):
     def step(self, action):
         self._step += 1
         over = self._step == 4
-        return np.array([float(self._step)]), 10.0, over and self._terminates, over and not self._terminates, {}
+        return (
+            np.array([float(self._step)]),
+            10.0,
+            over and self._terminates,
+            over and not self._terminates,
+            {},
+        )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +101,9 @@ def test_a_landscape_is_looked_up_by_state():
     assert env.reset()[1]["empowerment"] == land.nats[0]
     assert env.step(RIGHT)[1] == land.nats[1]
     rooms = emp.make("two-rooms")
-    env = EmpowermentReward(gymnasium.make("empowerment/TwoRooms-v0"), emp.exact(rooms, 1), mode="replace")
+    env = EmpowermentReward(
+        gymnasium.make("empowerment/TwoRooms-v0"), emp.exact(rooms, 1), mode="replace"
+    )
     env.reset()
     assert env.step(0)[1] in (np.log(2), np.log(3), np.log(4), np.log(5))
     key = emp.make("key-door")
@@ -105,14 +115,18 @@ def test_a_landscape_is_looked_up_by_state():
 
 def test_a_landscape_of_another_world_is_refused():
     other = emp.exact(emp.from_gymnasium(gymnasium.make("CliffWalking-v1")), 1)
-    with pytest.raises(ValueError, match="is world 'FrozenLake-v1', and the landscape is of 'CliffWalking-v1'"):
+    with pytest.raises(
+        ValueError, match="is world 'FrozenLake-v1', and the landscape is of 'CliffWalking-v1'"
+    ):
         EmpowermentReward(lake(), other).reset()
 
 
 def test_a_landscape_of_a_world_of_the_same_name_is_refused():
     sure = emp.exact(emp.from_gymnasium(gymnasium.make("FrozenLake-v1", is_slippery=False)), 2)
     env = emp.EmpowermentReward(gymnasium.make("FrozenLake-v1"), sure)
-    with pytest.raises(ValueError, match=r"worth 0.\d+ nats where it starts, and the landscape says 1.7918"):
+    with pytest.raises(
+        ValueError, match=r"worth 0.\d+ nats where it starts, and the landscape says 1.7918"
+    ):
         env.reset(seed=0)
 
 
@@ -129,7 +143,9 @@ class Redrawn(gymnasium.ObservationWrapper):
 
 
 def test_tables_that_are_drawn_anew_are_read_anew():
-    lake = gymnasium.make("FrozenLake-v1", desc=["SFG"], is_slippery=False, disable_env_checker=True)
+    lake = gymnasium.make(
+        "FrozenLake-v1", desc=["SFG"], is_slippery=False, disable_env_checker=True
+    )
     env = EmpowermentReward(Redrawn(lake), 2)
     found = [env.reset(seed=0)[1]["empowerment"] for _ in range(4)]
     assert found[0] == found[2] < found[1] == found[3]
@@ -144,9 +160,12 @@ def test_nothing_is_divided_by_before_there_is_a_scale():
     assert scale.apply(np.array([1.5]))[0] == 0.75  # the root of the mean of 0, 0, 0 and 16 is 2
 
 
-@pytest.mark.parametrize("name", ["MiniGrid-DoorKey-6x6-v0", "MiniGrid-LavaCrossingS9N1-v0", "MiniGrid-Unlock-v0"])
+@pytest.mark.parametrize(
+    "name", ["MiniGrid-DoorKey-6x6-v0", "MiniGrid-LavaCrossingS9N1-v0", "MiniGrid-Unlock-v0"]
+)
 def test_mini_grids_are_read_as_they_are(name):
-    """The state beneath a live environment is the one that the exact world reaches by the same actions."""
+    """The state beneath a live environment is the one that the exact world reaches by the same
+    actions."""
     env, rng = gymnasium.make(name), np.random.default_rng(0)
     beneath = Beneath(env)
     for seed in range(3):
@@ -174,7 +193,10 @@ def test_exact_empowerment_of_a_mini_grid_survives_resets():
 def test_the_vector_twin_agrees_with_the_single_wrapper(mode, terminates):
     single, value = EmpowermentReward(Ladder(terminates), Sum(), mode="shape", gamma=0.5), Sum()
     twin = EmpowermentVectorReward(
-        SyncVectorEnv([lambda: Ladder(terminates)] * 2, autoreset_mode=mode), value, mode="shape", gamma=0.5
+        SyncVectorEnv([lambda: Ladder(terminates)] * 2, autoreset_mode=mode),
+        value,
+        mode="shape",
+        gamma=0.5,
     )
     for _ in range(2):
         _, expected = single.reset()
@@ -203,7 +225,9 @@ def test_a_vector_environment_without_last_observations_is_named():
     copies = Forgetful([Ladder] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     twin = EmpowermentVectorReward(copies, Sum())
     twin.reset()
-    with pytest.raises(ValueError, match=r"resets in the same step and gives no info\['final_obs'\]"):
+    with pytest.raises(
+        ValueError, match=r"resets in the same step and gives no info\['final_obs'\]"
+    ):
         [twin.step(np.zeros(2, int)) for _ in range(3)]
 
 
@@ -253,7 +277,8 @@ def test_an_estimator_in_the_spec():
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")
 @pytest.mark.filterwarnings("ignore:.*A Box observation space")
 @pytest.mark.parametrize(
-    ("name", "value"), [("FrozenLake-v1", 2), ("MiniGrid-Empty-5x5-v0", 1), ("CartPole-v1", Sum()), ("Taxi-v4", 1)]
+    ("name", "value"),
+    [("FrozenLake-v1", 2), ("MiniGrid-Empty-5x5-v0", 1), ("CartPole-v1", Sum()), ("Taxi-v4", 1)],
 )
 def test_wrapped_environments_pass_the_checker(name, value):
     check_env(EmpowermentReward(gymnasium.make(name), value), skip_render_check=True)
@@ -276,9 +301,14 @@ def test_bad_arguments_are_named(arguments, words):
 
 
 def test_exact_rewards_need_states():
-    with pytest.raises(ValueError, match=r"'CartPole-v1' can be learned on but not enumerated.*emp.train"):
+    with pytest.raises(
+        ValueError, match=r"'CartPole-v1' can be learned on but not enumerated.*emp.train"
+    ):
         EmpowermentReward(gymnasium.make("CartPole-v1"), 2)
     with pytest.raises(ValueError, match="wrap each single environment"):
         EmpowermentVectorReward(SyncVectorEnv([lake]), 2)
-    with pytest.raises(ValueError, match=r"^value is a NoneType; give a trained estimator or the directory of a run"):
+    with pytest.raises(
+        ValueError,
+        match=r"^value is a NoneType; give a trained estimator or the directory of a run",
+    ):
         EmpowermentVectorReward(SyncVectorEnv([lake]), None)

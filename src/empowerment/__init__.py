@@ -1,7 +1,7 @@
 """Empowerment: how many distinguishable futures an agent can bring about.
 
-The public face and nothing else. What needs JAX is imported on first use, so that importing the package is quick
-and starts no device.
+The public face and nothing else. What needs JAX is imported on first use, so that importing the
+package is quick and starts no device.
 """
 
 from importlib import import_module

@@ -1,7 +1,9 @@
-"""The K-step channel p(s'|a, s) of a world: composed step by step, equal rows merged, unreachable ends absent.
+"""The K-step channel p(s'|a, s) of a world: composed step by step, equal rows merged, unreachable
+ends absent.
 
-The dense tensor of all states, sequences and ends never exists. States within reach are numbered as they are
-found (`explore`), and distributions over them are pushed forwards as sparse rows, one action at a time.
+The dense tensor of all states, sequences and ends never exists. States within reach are numbered as
+they are found (`explore`), and distributions over them are pushed forwards as sparse rows, one
+action at a time.
 """
 
 from collections.abc import Iterator
@@ -24,7 +26,8 @@ ALIKE = 4
 BLOCK = 2**22
 """Entries of the rows of several starts that are composed together."""
 UNIT = 1e-14
-"""Rows are merged where every entry rounds to the same multiple of this, a hundred times float64's rounding."""
+"""Rows are merged where every entry rounds to the same multiple of this, a hundred times float64's
+rounding."""
 
 Sparse = Any
 """A `scipy.sparse.csr_array`, whose published types are too narrow for what it returns."""
@@ -32,14 +35,16 @@ Sparse = Any
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """What K actions do from one state: rows are sequences with equal rows merged, columns are end states."""
+    """What K actions do from one state: rows are sequences with equal rows merged, columns are end
+    states."""
 
     matrix: np.ndarray
     """`float64[rows, ends]`: p(s'|a, s)"""
     sequences: np.ndarray
     """`int64[rows, K]`: one sequence for each row"""
     multiplicities: np.ndarray
-    """`float64[rows]`: how many of the N^K sequences have this row; a source over rows divides evenly among them"""
+    """`float64[rows]`: how many of the N^K sequences have this row; a source over rows divides
+    evenly among them"""
     ends: np.ndarray
     """`int64[ends]`: numbers of the end states in the table"""
     slack: float
@@ -54,12 +59,16 @@ def channel(world: World, state: State, horizon: int) -> tuple[Channel, State]:
 
 
 def rows_of(world: World, state: State, sequences: np.ndarray) -> np.ndarray:
-    """`float64[n, ends]`: p(s'|a, s) of these sequences only, `int[n, K]`, from one state, without empty columns."""
+    """`float64[n, ends]`: p(s'|a, s) of these sequences only, `int[n, K]`, from one state, without
+    empty columns."""
     sequences = np.asarray(sequences)
     table = explore(world, take(each(state, np.asarray), None), sequences.shape[1])
     steps = _steps(table).tocsc()
     rows: Sparse = sparse.csr_array(
-        (np.ones(len(sequences)), (np.arange(len(sequences)), np.full(len(sequences), table.starts[0]))),
+        (
+            np.ones(len(sequences)),
+            (np.arange(len(sequences)), np.full(len(sequences), table.starts[0])),
+        ),
         shape=(len(sequences), table.size),
     )
     for actions in sequences.T:
@@ -67,7 +76,8 @@ def rows_of(world: World, state: State, sequences: np.ndarray) -> np.ndarray:
         taken, counts = np.unique(actions, return_counts=True)
         parts = np.split(order, counts.cumsum()[:-1])
         after = [
-            rows[part] @ steps[:, a * table.size : (a + 1) * table.size] for a, part in zip(taken, parts, strict=True)
+            rows[part] @ steps[:, a * table.size : (a + 1) * table.size]
+            for a, part in zip(taken, parts, strict=True)
         ]
         rows = sparse.csr_array(sparse.vstack(after))[np.argsort(order)]
     dense = rows[:, np.unique(rows.indices)].toarray()
@@ -91,7 +101,8 @@ def channels(table: Table, horizon: int) -> Iterator[Channel]:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows of the channels of several starts, after some steps: the entries that are not zero, row by row."""
+    """Rows of the channels of several starts, after some steps: the entries that are not zero, row
+    by row."""
 
     data: np.ndarray
     columns: np.ndarray
@@ -105,7 +116,8 @@ class _Rows:
     slack: float
 
     def entries(self, which: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Places of the entries of these rows, one row after the other, and the pointers to them."""
+        """Places of the entries of these rows, one row after the other, and the pointers to
+        them."""
         begin, lengths = self.pointers[:-1][which], np.diff(self.pointers)[which]
         pointers = np.concatenate([[0], np.cumsum(lengths)])
         return np.arange(pointers[-1]) + np.repeat(begin - pointers[:-1], lengths), pointers
@@ -117,23 +129,32 @@ class _Rows:
 
 
 def _steps(table: Table) -> Sparse:
-    """`float64[size, actions * size]`: the one-step channels of all actions, side by side; ends lead nowhere."""
-    m, actions, chances = table.successors.shape
+    """`float64[size, actions * size]`: the one-step channels of all actions, side by side; ends
+    lead nowhere."""
+    m, actions, outcomes = table.successors.shape
     odds = np.ones(table.successors.shape) if table.odds is None else table.odds
     columns = table.successors + table.size * np.arange(actions)[:, None]
-    pointers = np.minimum(np.arange(table.size + 1), m) * (actions * chances)
-    steps = sparse.csr_array((odds.ravel(), columns.ravel(), pointers), shape=(table.size, actions * table.size))
+    pointers = np.minimum(np.arange(table.size + 1), m) * (actions * outcomes)
+    steps = sparse.csr_array(
+        (odds.ravel(), columns.ravel(), pointers), shape=(table.size, actions * table.size)
+    )
     steps.sum_duplicates()
     steps.eliminate_zeros()
     return steps
 
 
 def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
-    """Take the steps that are left, in halves where the block has grown too large for the memory."""
+    """Take the steps that are left, in halves where the block has grown too large for the
+    memory."""
     while left:
-        entries, several = len(block.data) * (steps.shape[1] // steps.shape[0]), block.owners[0] != block.owners[-1]
+        entries, several = (
+            len(block.data) * (steps.shape[1] // steps.shape[0]),
+            block.owners[0] != block.owners[-1],
+        )
         # Of outcomes, those that lead to one state are added up: there are no more than states.
-        outcomes = min(int(np.diff(steps.indptr)[block.columns].sum()), len(block.owners) * steps.shape[1])
+        outcomes = min(
+            int(np.diff(steps.indptr)[block.columns].sum()), len(block.owners) * steps.shape[1]
+        )
         if several and (entries > BLOCK or outcomes > LARGEST_CHANNEL):
             middle = np.searchsorted(block.owners, (block.owners[0] + block.owners[-1] + 1) // 2)
             for half in (slice(0, middle), slice(middle, None)):
@@ -141,8 +162,10 @@ def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
             return
         if entries > LARGEST_CHANNEL or outcomes > ALIKE * LARGEST_CHANNEL:
             raise ValueError(
-                f"the channel of a state is too large to enumerate: {len(block.owners):,} different sequences with "
-                f"{len(block.data):,} entries, {left} steps before the end; give a smaller horizon, or learn it with "
+                f"the channel of a state is too large to enumerate: {len(block.owners):,} "
+                "different sequences with "
+                f"{len(block.data):,} entries, {left} steps before the end; give a smaller "
+                "horizon, or learn it with "
                 "emp.train"
             )
         block, left = _merged(_advanced(block, steps)), left - 1
@@ -150,7 +173,8 @@ def _composed(block: _Rows, steps: Sparse, left: int) -> Iterator[Channel]:
 
 
 def _advanced(block: _Rows, steps: Sparse) -> _Rows:
-    """Every row followed by every action: a product with all of them side by side, cut into rows again."""
+    """Every row followed by every action: a product with all of them side by side, cut into rows
+    again."""
     n, size = len(block.owners), steps.shape[0]
     after = sparse.csr_array((block.data, block.columns, block.pointers), shape=(n, size)) @ steps
     after.sort_indices()
@@ -172,8 +196,9 @@ def _advanced(block: _Rows, steps: Sparse) -> _Rows:
 def _merged(block: _Rows) -> _Rows:
     """Keep one of several equal rows.
 
-    Rows are compared by a random 64-bit sum of their entries in units of `UNIT`, then entry by entry. The rows
-    kept are true rows, so merging never raises a capacity; `slack` bounds by how much it may lower it.
+    Rows are compared by a random 64-bit sum of their entries in units of `UNIT`, then entry by
+    entry. The rows kept are true rows, so merging never raises a capacity; `slack` bounds by how
+    much it may lower it.
     """
     size = int(block.columns.max()) + 1
     codes = np.random.default_rng(0).integers(2**63, size=size, dtype=np.uint64)
@@ -191,12 +216,18 @@ def _merged(block: _Rows) -> _Rows:
         (block.columns[places], block.columns),
     )
     same = all(np.array_equal(a, b) for a, b in pairs)
-    distance = np.add.reduceat(np.abs(block.data[places] - block.data), pointers[:-1]).max() / 2 if same else 1.0
+    distance = (
+        np.add.reduceat(np.abs(block.data[places] - block.data), pointers[:-1]).max() / 2
+        if same
+        else 1.0
+    )
     if distance > UNIT * size:
         return block  # two different rows with one sum: never seen, and no harm in keeping all rows
     order = np.sort(first)
     counts = np.bincount(kept, weights=block.multiplicities, minlength=len(sums))
-    return replace(block.pick(order), multiplicities=counts[order], slack=block.slack + float(distance))
+    return replace(
+        block.pick(order), multiplicities=counts[order], slack=block.slack + float(distance)
+    )
 
 
 def _separated(block: _Rows, size: int) -> Iterator[Channel]:
@@ -206,11 +237,14 @@ def _separated(block: _Rows, size: int) -> Iterator[Channel]:
     reached, column = np.unique(block.owners[row] * size + block.columns, return_inverse=True)
     first = np.flatnonzero(np.diff(block.owners, prepend=-1))
     firsts = np.searchsorted(reached, block.owners[first] * size)
-    bounds = zip(pairwise([*first, len(block.owners)]), pairwise([*firsts, len(reached)]), strict=True)
+    bounds = zip(
+        pairwise([*first, len(block.owners)]), pairwise([*firsts, len(reached)]), strict=True
+    )
     for (begin, end), (left, right) in bounds:
         if (end - begin) * (right - left) > LARGEST_MATRIX:
             raise ValueError(
-                f"the channel of a state is too large to solve: {end - begin:,} different sequences, {right - left:,} "
+                f"the channel of a state is too large to solve: {end - begin:,} different "
+                f"sequences, {right - left:,} "
                 "ends; give a smaller horizon, or learn it with emp.train"
             )
         part, own = slice(block.pointers[begin], block.pointers[end]), slice(begin, end)

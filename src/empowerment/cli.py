@@ -1,4 +1,5 @@
-"""The command line: parses, calls the library, prints. Each command is a dataclass whose fields are its flags."""
+"""The command line: parses, calls the library, prints. Each command is a dataclass whose fields are
+its flags."""
 
 import contextlib
 import inspect
@@ -21,15 +22,18 @@ WorldName = Annotated[str, arg(metavar="WORLD")]
 Slip = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="(default: 0)")]
 Directory = Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")]
 Place = Annotated[tuple[int, int] | None, arg(metavar="ROW COLUMN", help_behavior_hint="")]
-UPDATES = "(default: 3000; 16000 in worlds with slip)"
-BATCH = "(default: 2048; 1024 in worlds with slip)"
+UPDATES = "(default: 3000)"
+BATCH = "(default: 2048)"
 
 
 def report_impossible(estimator: Any, land: Any) -> int:
     """How many estimates no source could have, and a message where there are any."""
     count = int(estimator.impossible(land.nats).sum())
     if count:
-        say(f"{count} of {len(land)} estimates are impossible (below 0, or above (K ln N)/β): train longer")
+        say(
+            f"{count} of {len(land)} estimates are impossible (below 0, or above (K ln N)/β): "
+            "train longer"
+        )
     return count
 
 
@@ -63,7 +67,11 @@ class Worlds:
                 draw_world(world, self.out / f"{name}.png")
             say(f"wrote {len(rows)} pictures to {self.out}")
         result = {name: {"actions": list(world.actions)} for name, world in rows}
-        show(result, self.json, "\n".join(f"{n:15}{len(w.actions)} actions: {', '.join(w.actions)}" for n, w in rows))
+        show(
+            result,
+            self.json,
+            "\n".join(f"{n:15}{len(w.actions)} actions: {', '.join(w.actions)}" for n, w in rows),
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,8 @@ class Exact:
     processes: int = 1
     """Processes of this machine to divide the states among."""
     part: Annotated[str | None, arg(metavar="I/N", help_behavior_hint="")] = None
-    """I/N: only the I-th part (from 0) of N, as one task of a job array; the last of them writes the landscape."""
+    """I/N: only the I-th part (from 0) of N, as one task of a job array; the last of them writes
+    the landscape."""
     json: Switch = False
     """Print one JSON object."""
 
@@ -105,9 +114,14 @@ class Exact:
     def _refuse_other(self, world: World, path: Path) -> None:
         """Refuse to write over a landscape of another world or horizon."""
         there = Landscape.load(path) if path.is_file() else None
-        if there is not None and (there.world, there.horizon, there.spec) != (world.name, self.horizon, world.spec()):
+        if there is not None and (there.world, there.horizon, there.spec) != (
+            world.name,
+            self.horizon,
+            world.spec(),
+        ):
             raise ValueError(
-                f"{str(self.out)!r} holds the landscape of {there.world!r}, K = {there.horizon}, with another map, "
+                f"{str(self.out)!r} holds the landscape of {there.world!r}, K = {there.horizon}, "
+                "with another map, "
                 "slip or horizon than this one; choose another directory (--out)"
             )
 
@@ -124,13 +138,25 @@ class Exact:
         if self.out is None:
             raise ValueError(f"part={self.part!r} needs a directory to keep parts in; give --out")
         if self.processes != 1:
-            raise ValueError(f"processes={self.processes} does not go with part={self.part!r}, a process of its own")
+            raise ValueError(
+                f"processes={self.processes} does not go with part={self.part!r}, a process of its "
+                "own"
+            )
         part, parts = read_part(self.part or "")
         land = exact_part(world, self.horizon, None, part, parts=parts)
         whole = save_part(world, land, self.out, part, parts)
         if whole is None:
-            result = {"world": world.name, "horizon": self.horizon, "part": self.part, "states": len(land)}
-            show(result, self.json, f"{world.name}: part {self.part} is done; the last part to be done joins them all")
+            result = {
+                "world": world.name,
+                "horizon": self.horizon,
+                "part": self.part,
+                "states": len(land),
+            }
+            show(
+                result,
+                self.json,
+                f"{world.name}: part {self.part} is done; the last part to be done joins them all",
+            )
         return whole
 
     def _show(self, world: World, land: Landscape) -> None:
@@ -150,13 +176,17 @@ class Exact:
             "min": float(land.nats.min()),
             "max": float(land.nats.max()),
             "gap": float((land.upper - land.lower).max()),
-            "argmax": [int(i) for i in land.positions[best]] if land.positions is not None else best,
+            "argmax": [int(i) for i in land.positions[best]]
+            if land.positions is not None
+            else best,
             "positions": None if land.positions is None else land.positions.tolist(),
             "nats": [float(x) for x in land.nats],
         }
         text = (
-            f"{world.name}, K = {self.horizon}: {result['states']} states, empowerment from {result['min']:.4f} to "
-            f"{result['max']:.4f} nats (mean {result['mean']:.4f}), certified to {result['gap']:.1e} nats; "
+            f"{world.name}, K = {self.horizon}: {result['states']} states, empowerment from "
+            f"{result['min']:.4f} to "
+            f"{result['max']:.4f} nats (mean {result['mean']:.4f}), certified to "
+            f"{result['gap']:.1e} nats; "
             f"highest at {result['argmax']}"
         )
         show(result, self.json, text)
@@ -191,10 +221,14 @@ class Train:
     """Train so many seeds side by side, from --seed on, each in a directory of its own in --out."""
     updates: Annotated[int | None, arg(metavar="INT", help_behavior_hint=UPDATES)] = None
     """Number of updates; more is more accurate."""
-    method: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: variational)")] = None
-    """variational (by acting only), or with a model: importance, reparameterised."""
-    model: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: own)")] = None
-    """own or learned: the dynamics that the reparameterised method differentiates."""
+    method: Annotated[
+        str | None, arg(metavar="NAME", help_behavior_hint="(default: variational)")
+    ] = None
+    """variational (by acting only), or with a model: importance, reparameterised, learned-model."""
+    preset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: default)")] = (
+        None
+    )
+    """paper: the algorithm as printed, for comparison."""
     resume: Switch = False
     """Go on with a run that was interrupted."""
     tensorboard: Switch = False
@@ -202,9 +236,11 @@ class Train:
     batch: Annotated[int | None, arg(metavar="INT", help_behavior_hint=BATCH)] = None
     """Windows an update, over all processes together."""
     processes: int = 1
-    """Processes of this machine to spread the learning over; GPUs need none, a single process uses all it sees."""
+    """Processes of this machine to spread the learning over; GPUs need none, a single process uses
+    all it sees."""
     coordinator: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="")] = None
-    """HOST:PORT of process 0, to learn on several machines; or 'auto' in a SLURM, Kubernetes or MPI job."""
+    """HOST:PORT of process 0, to learn on several machines; or 'auto' in a SLURM, Kubernetes or MPI
+    job."""
     process_id: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
     """Number of this process, from 0, where a coordinator is given."""
     process_count: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
@@ -219,7 +255,10 @@ class Train:
             self._train_seeds()
         elif self.processes != 1:
             if self._numbered():
-                raise ValueError("processes are of this machine only, a coordinator is for several; give one of them")
+                raise ValueError(
+                    "processes are of this machine only, a coordinator is for several; give one of "
+                    "them"
+                )
             raise SystemExit(launch(["train", *self._words()], self.processes))
         else:
             with together(self.coordinator, self.process_id, self.process_count):
@@ -235,11 +274,18 @@ class Train:
         for field in fields(self)[1:]:
             value = getattr(self, field.name)
             if value is not None and value is not False and field.name != "processes":
-                words += [f"--{field.name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+                words += [f"--{field.name.replace('_', '-')}"] + (
+                    [] if value is True else [str(value)]
+                )
         return words
 
     def _settings(self) -> dict[str, Any]:
-        given = {"updates": self.updates, "batch": self.batch, "method": self.method, "model": self.model}
+        given = {
+            "updates": self.updates,
+            "batch": self.batch,
+            "method": self.method,
+            "preset": self.preset,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
     def _train_seeds(self) -> None:
@@ -247,7 +293,8 @@ class Train:
 
         if self.seeds < 1 or self.processes != 1 or self._numbered() or self.tensorboard:
             raise ValueError(
-                f"seeds={self.seeds} are trained side by side, 1 or more, each in one process and without TensorBoard; "
+                f"seeds={self.seeds} are trained side by side, 1 or more, each in one process and "
+                "without TensorBoard; "
                 "leave the other flags out"
             )
         world = make(self.world, **options(self.slip, self.bricks))
@@ -257,7 +304,9 @@ class Train:
         lands = [estimator.landscape() for estimator in learned]
         means = [float(land.nats.mean()) for land in lands]
         impossible = [report_impossible(*pair) for pair in zip(learned, lands, strict=True)]
-        text = "\n".join(f"{run}: mean {mean:.4f} nats" for run, mean in zip(runs, means, strict=True))
+        text = "\n".join(
+            f"{run}: mean {mean:.4f} nats" for run, mean in zip(runs, means, strict=True)
+        )
         show({"runs": runs, "means": means, "impossible": impossible}, self.json, text)
 
     def _train(self) -> None:
@@ -281,8 +330,15 @@ class Train:
             "max": float(land.nats.max()),
             "impossible": report_impossible(estimator, land),
         }
-        text = f"{world.name}: learned empowerment has mean {result['mean']:.4f} and maximum {result['max']:.4f} nats"
-        show(result, self.json, text + (f"; see 'empowerment check {self.out}'" if has_exact(world) else ""))
+        text = (
+            f"{world.name}: learned empowerment has mean {result['mean']:.4f} and maximum "
+            f"{result['max']:.4f} nats"
+        )
+        show(
+            result,
+            self.json,
+            text + (f"; see 'empowerment check {self.out}'" if has_exact(world) else ""),
+        )
 
 
 @dataclass(frozen=True)
@@ -307,24 +363,34 @@ class Check:
         estimator = load(self.run_directory)
         if estimator.config.beta != 1:
             raise ValueError(
-                f"run {str(self.run_directory)!r} has beta={estimator.config.beta}, and exact empowerment is that of "
+                f"run {str(self.run_directory)!r} has beta={estimator.config.beta}, and exact "
+                "empowerment is that of "
                 "beta=1; compare it with emp.capacity(..., beta=)"
             )
         learned = estimator.landscape()
         assert estimator.world is not None  # landscape refuses a run without one
         truth = exact(estimator.world, estimator.config.horizon, learned.states, progress=True)
-        fit, bound = compare(learned, truth), estimator.bound(states=learned.states, samples=self.samples)
+        fit, bound = (
+            compare(learned, truth),
+            estimator.bound(states=learned.states, samples=self.samples),
+        )
         broken = int(bound.breaks(truth.upper).sum())
         result = {
             "run": str(self.run_directory),
             "states": len(learned),
-            **{name: getattr(fit, name) for name in ("pearson", "r2", "bias", "max_error", "argmax_agrees")},
+            **{
+                name: getattr(fit, name)
+                for name in ("pearson", "r2", "bias", "max_error", "argmax_agrees")
+            },
             "bound_mean": float(bound.nats.mean()),
             "bound_broken": broken,
             "impossible": report_impossible(estimator, learned),
         }
         held = "holds at every state" if not broken else f"is BROKEN at {broken} states"
-        text = f"{fit}\nbound {result['bound_mean']:.4f} nats on average; it {held} (five standard errors)"
+        text = (
+            f"{fit}\nbound {result['bound_mean']:.4f} nats on average; it {held} (five standard "
+            "errors)"
+        )
         show(result, self.json, text)
         if broken:
             raise SystemExit(1)
@@ -374,7 +440,9 @@ class Act:
             refuse_unwritable(self.out)
         setting = self._setting()
         start = None if self.start is None else at_place(setting.world, self.start)
-        episode = run_episode(setting.world, make_behaviour(self.behaviour, setting), self.steps, self.seed, start)
+        episode = run_episode(
+            setting.world, make_behaviour(self.behaviour, setting), self.steps, self.seed, start
+        )
         result = episode.summary()
         if self.out is not None:
             from .figures.episode import save_episode
@@ -384,10 +452,19 @@ class Act:
             title = f"{setting.world.name}, {self.behaviour}"
             save_playback(setting.world, episode, self.out / "playback.json", title, self.behaviour)
             say(f"wrote the episode, its filmstrip and its video to {self.out}")
-        end = f"{episode.empowerment[-1]:.4f} nats" + (f" at {result['path'][-1]}" if result["path"] else "")
-        room = "" if episode.reachable_cells is None else f", {episode.reachable_cells} cells within reach"
+        end = f"{episode.empowerment[-1]:.4f} nats" + (
+            f" at {result['path'][-1]}" if result["path"] else ""
+        )
+        room = (
+            ""
+            if episode.reachable_cells is None
+            else f", {episode.reachable_cells} cells within reach"
+        )
         fate = "alive" if episode.alive else "ended"
-        text = f"{setting.world.name}, {self.behaviour}: {fate} after {episode.steps} steps, {end}{room}"
+        text = (
+            f"{setting.world.name}, {self.behaviour}: {fate} after {episode.steps} steps, "
+            f"{end}{room}"
+        )
         show(result, self.json, text)
 
     def _setting(self) -> Any:
@@ -397,28 +474,38 @@ class Act:
         rest = {"gamma": self.gamma, "goal": self.goal, "seed": self.seed}
         if not self._is_run():
             world = make(self.run_or_world, **options(self.slip, self.bricks))
-            return Setting(world, exact_value(world, self.horizon), exact_source(world, self.horizon), **rest)
+            return Setting(
+                world, exact_value(world, self.horizon), exact_source(world, self.horizon), **rest
+            )
         if self.slip is not None or self.bricks:
-            raise ValueError("slip and bricks are the world's, and a run has its own world; leave them out")
+            raise ValueError(
+                "slip and bricks are the world's, and a run has its own world; leave them out"
+            )
         from .variational.training import load
 
         estimator = load(self.run_or_world)
         world = estimator.world
         if world is None:
             raise ValueError(
-                f"run {self.run_or_world!r} does not know its world, only its program does; use emp.load there"
+                f"run {self.run_or_world!r} does not know its world, only its program does; use "
+                "emp.load there"
             )
-        return Setting(world, learned_value(world, estimator), learned_source(world, estimator), **rest)
+        return Setting(
+            world, learned_value(world, estimator), learned_source(world, estimator), **rest
+        )
 
     def _is_run(self) -> bool:
         """A directory; one that has the name of a world only if it holds a run."""
         path = Path(self.run_or_world)
-        return path.is_dir() and ((path / "run.json").is_file() or self.run_or_world not in worlds())
+        return path.is_dir() and (
+            (path / "run.json").is_file() or self.run_or_world not in worlds()
+        )
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Reproduce a figure of the paper: pictures, numbers, claims and a report; exit 1 where a claim is not shown.
+    """Reproduce a figure of the paper: pictures, numbers, claims and a report; exit 1 where a claim
+    is not shown.
 
     Examples:
       empowerment reproduce static --out out/static
@@ -426,8 +513,8 @@ class Reproduce:
     """
 
     figure: Positional[Annotated[str, arg(metavar="FIGURE")]]
-    """static, tree, boxes, key-door, lava-corridor, lava-maze, predator-prey, pendulum, behaviours, complexity,
-    or all."""
+    """static, tree, boxes, key-door, lava-corridor, lava-maze, predator-prey, pendulum, behaviours,
+    complexity, or all."""
     out: Path = Path("out")
     """Directory for everything that is made; what is there already is not made again."""
     seeds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None
@@ -442,8 +529,14 @@ class Reproduce:
 
         refuse_unwritable(self.out)
         claims = reproduce(self.figure, self.out, self.seeds, self.quick, say)
-        lines = [f"{'shown    ' if c.shown else 'NOT shown'}  {c.claim} [{c.criterion}]" for c in claims]
-        result = {"report": str(self.out / "report.html"), "shown": sum(c.shown for c in claims), "claims": len(claims)}
+        lines = [
+            f"{'shown    ' if c.shown else 'NOT shown'}  {c.claim} [{c.criterion}]" for c in claims
+        ]
+        result = {
+            "report": str(self.out / "report.html"),
+            "shown": sum(c.shown for c in claims),
+            "claims": len(claims),
+        }
         show(result, self.json, "\n".join([*lines, f"report: {result['report']}"]))
         if result["shown"] < result["claims"]:
             raise SystemExit(1)
@@ -499,17 +592,24 @@ def parse(args: list[str]) -> Any:
     """The chosen command; bad flags end with one sentence and exit 2."""
     if args[:1] != ["bench"]:
         return _parse(
-            args, COMMANDS, "empowerment", "Empowerment: how many distinguishable futures an agent can bring about."
+            args,
+            COMMANDS,
+            "empowerment",
+            "Empowerment: how many distinguishable futures an agent can bring about.",
         )
     from .cli_bench import COMMANDS as BENCH
 
-    return _parse(args[1:] or ["--help"], BENCH, "empowerment bench", "The benchmark of certified tasks.")
+    return _parse(
+        args[1:] or ["--help"], BENCH, "empowerment bench", "The benchmark of certified tasks."
+    )
 
 
 def _parse(args: list[str], commands: dict[str, Any], program: str, description: str) -> Any:
     union: Any = None
     for name, command in commands.items():
-        one = Annotated[command, subcommand(name, prefix_name=False, description=inspect.getdoc(command))]
+        one = Annotated[
+            command, subcommand(name, prefix_name=False, description=inspect.getdoc(command))
+        ]
         union = one if union is None else union | one
     complaint = io.StringIO()
     try:
@@ -539,9 +639,17 @@ def main(args: list[str] | None = None) -> None:
     except OSError as error:
         fail(explain_os(error))
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):  # JAX's word for it
+        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(
+            error
+        ):  # JAX's word for it
             raise
-        fail("memory ran out; give a smaller world, horizon or batch (--batch), or use a larger machine")
+        fail(
+            "memory ran out; give a smaller world, horizon or batch (--batch), or use a larger "
+            "machine"
+        )
     except KeyboardInterrupt:
-        say("empowerment: interrupted; what was written stands, and a training goes on with --resume")
+        say(
+            "empowerment: interrupted; what was written stands, and a training goes on with "
+            "--resume"
+        )
         raise SystemExit(130) from None

@@ -31,7 +31,8 @@ class List:
     """
 
     set: Set = "all"
-    """all, the name of a task, or a tag: core, paper, held-out, opaque, slip, minigrid, continuous, channel, ..."""
+    """all, the name of a task, or a tag: core, paper, held-out, opaque, slip, minigrid, continuous,
+    channel, ..."""
     json: Switch = False
     """Print one JSON object."""
 
@@ -49,15 +50,23 @@ class List:
             }
             for task in tasks(self.set)
         ]
-        lines = [f"{r['task']:28} K = {r['horizon']:<3}{r['states']:>5} states  {', '.join(r['tags'])}" for r in rows]
+        lines = [
+            f"{r['task']:28} K = {r['horizon']:<3}{r['states']:>5} states  {', '.join(r['tags'])}"
+            for r in rows
+        ]
         names = [f"{name:24} {estimator.source}" for name, estimator in ESTIMATORS.items()]
         text = "\n".join([f"{len(rows)} tasks", *lines, "", "estimators", *names])
-        show({"tasks": rows, "estimators": {n: e.source for n, e in ESTIMATORS.items()}}, self.json, text)
+        show(
+            {"tasks": rows, "estimators": {n: e.source for n, e in ESTIMATORS.items()}},
+            self.json,
+            text,
+        )
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Recompute every certificate, and a sample of states by an independent slow path; exit 1 where one is wrong.
+    """Recompute every certificate, and a sample of states by an independent slow path; exit 1 where
+    one is wrong.
 
     Examples:
       empowerment bench verify
@@ -107,14 +116,22 @@ class Run:
     """Seeds of each, from 0 on."""
     out: Path = Path("bench")
     """Directory for values, table and page."""
-    processes: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: one for each core)")] = None
+    processes: Annotated[
+        int | None, arg(metavar="INT", help_behavior_hint="(default: one for each core)")
+    ] = None
     """Fits side by side, each on a core of its own."""
     json: Switch = False
     """Print one JSON object."""
 
     def run(self) -> None:
         names = tuple(ESTIMATORS) if self.estimator == ("all",) else self.estimator
-        rows = run(self.set, [estimator_named(name) for name in names], range(self.seeds), self.out, self.processes)
+        rows = run(
+            self.set,
+            [estimator_named(name) for name in names],
+            range(self.seeds),
+            self.out,
+            self.processes,
+        )
         found = summary(rows)
         write_atomically(self.out / "table.csv", as_csv(found).encode())
         page = build_report(self.out)
@@ -142,7 +159,10 @@ class Score:
         if self.out is not None:
             refuse_unwritable(self.out)
         if not self.file.is_file() or self.file.stat().st_size > LARGEST_FILE:
-            raise ValueError(f"{str(self.file)!r} is no file of at most {LARGEST_FILE // 2**20} MiB; give a score file")
+            raise ValueError(
+                f"{str(self.file)!r} is no file of at most {LARGEST_FILE // 2**20} MiB; give a "
+                "score file"
+            )
         try:
             content = json.loads(self.file.read_bytes())
         except (ValueError, RecursionError):
@@ -156,7 +176,10 @@ class Score:
 
 def _table(rows: list[dict[str, Any]]) -> str:
     """The numbers that matter most, for a terminal."""
-    header = f"{'task':28} {'estimator':22} {'seeds':>5} {'R²':>8} {'bias':>8} {'largest error':>14} {'regret':>8}"
+    header = (
+        f"{'task':28} {'estimator':22} {'seeds':>5} {'R²':>8} {'bias':>8} {'largest error':>14} "
+        f"{'regret':>8}"
+    )
     return "\n".join([header, *(_line(row) for row in rows)])
 
 
@@ -164,7 +187,10 @@ def _line(row: dict[str, Any]) -> str:
     numbers = [row["r2"], row["bias"], row["max_error"], row["regret"]]
     shown = ["–" if x is None else f"{x:.4f}" for x in numbers]
     r2, bias, error, regret = shown
-    return f"{row['task']:28} {row['estimator']:22} {row['seeds']:>5} {r2:>8} {bias:>8} {error:>14} {regret:>8}"
+    return (
+        f"{row['task']:28} {row['estimator']:22} {row['seeds']:>5} {r2:>8} {bias:>8} {error:>14} "
+        f"{regret:>8}"
+    )
 
 
 COMMANDS = {"list": List, "verify": Verify, "run": Run, "score": Score}

@@ -1,4 +1,5 @@
-"""What commands print: results on standard output, messages on standard error, and one sentence for what is refused."""
+"""What commands print: results on standard output, messages on standard error, and one sentence for
+what is refused."""
 
 import errno
 import json
@@ -36,13 +37,19 @@ def _defined(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def explain(panel: str, args: list[str], commands: dict[str, Any], program: str = "empowerment") -> str:
-    """One sentence for a command line that the parser has refused; `panel` is what the parser wrote."""
+def explain(
+    panel: str, args: list[str], commands: dict[str, Any], program: str = "empowerment"
+) -> str:
+    """One sentence for a command line that the parser has refused; `panel` is what the parser
+    wrote."""
     command = args[0] if args else ""
     if command not in commands:
         if command.startswith("-"):
             return f"option {command!r} is unknown; see '{program} --help'"
-        return f"command {command!r} is unknown{did_you_mean(command, commands)}; give one of {', '.join(commands)}"
+        return (
+            f"command {command!r} is unknown{did_you_mean(command, commands)}; give one of "
+            f"{', '.join(commands)}"
+        )
     flags = {f"--{field.name.replace('_', '-')}": field.name for field in fields(commands[command])}
     text = " ".join(re.sub(r"[\u2500-\u257f]", " ", panel).split()).split(" For full helptext")[0]
     return f"{_reason(text, args[1:], flags, commands[command])}; see '{program} {command} --help'"
@@ -59,7 +66,9 @@ def _reason(text: str, words: list[str], flags: dict[str, str], command: Any) ->
         return f"{wrong[1]} takes {kind}, not {_value(wrong[1], words)!r}"
     empty = re.search(r"Missing value for argument '\W*(--[\w-]+)", text)
     if empty and empty[1] in flags:
-        return f"{empty[1]} takes {_kind(get_type_hints(command)[flags[empty[1]]])}, and none is given"
+        return (
+            f"{empty[1]} takes {_kind(get_type_hints(command)[flags[empty[1]]])}, and none is given"
+        )
     missing = re.search(r"Missing from empowerment [\w ]+: (\S+)", text)
     if missing:
         return f"{missing[1]} is missing"
@@ -72,7 +81,9 @@ def _reason(text: str, words: list[str], flags: dict[str, str], command: Any) ->
 def _kind(hint: Any) -> str:
     """What a flag of this type takes, in words."""
     for kind, words in KINDS.items():
-        if hint is kind or any(part is kind or getattr(part, "__origin__", None) is kind for part in get_args(hint)):
+        if hint is kind or any(
+            part is kind or getattr(part, "__origin__", None) is kind for part in get_args(hint)
+        ):
             return words
     return "a value"
 
@@ -93,9 +104,15 @@ def explain_os(error: OSError) -> str:
     """One sentence for a file or directory that cannot be used."""
     name = repr(str(error.filename)) if error.filename is not None else "a file"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{name} cannot be written or read: permission denied; choose another place (--out), or give access"
+        return (
+            f"{name} cannot be written or read: permission denied; choose another place (--out), "
+            "or give access"
+        )
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
-        return f"{name} is, or lies in, a file where a directory is needed; choose another place (--out)"
+        return (
+            f"{name} is, or lies in, a file where a directory is needed; choose another place "
+            "(--out)"
+        )
     if error.errno == errno.ENOSPC:
         return f"the disk is full while writing {name}; make room, or choose another place (--out)"
     return f"{name}: {error.strerror or error}" if error.filename is not None else str(error)

@@ -1,7 +1,8 @@
 """Counting distinct end states: empowerment of deterministic worlds is ln n(s) (appendix A).
 
-The sets of reachable states are held in one of two ways, chosen by measured cost. Sparse rows suit many states with
-few ends each; bitsets suit sets that fill a good part of a small world. Both work in blocks that bound the memory.
+The sets of reachable states are held in one of two ways, chosen by measured cost. Sparse rows suit
+many states with few ends each; bitsets suit sets that fill a good part of a small world. Both work
+in blocks that bound the memory.
 """
 
 import os
@@ -17,7 +18,8 @@ from .reach import Table, look_alikes
 BLOCK = 2**20
 """Members of all sparse sets, or words of all bitsets, that one block may hold."""
 SPARSE_COST, BITSET_COST = 4.0, 0.25
-"""Nanoseconds for each member joined to a sparse set and each word joined to a bitset; only the ratio matters."""
+"""Nanoseconds for each member joined to a sparse set and each word joined to a bitset; only the
+ratio matters."""
 
 Progress = Callable[[int], object]
 Sparse = Any
@@ -25,7 +27,8 @@ Sparse = Any
 
 
 def count_ends(table: Table, horizon: int, progress: Progress = lambda done: None) -> np.ndarray:
-    """n(s) of appendix A for every start: how many states can be reached in exactly `horizon` actions."""
+    """n(s) of appendix A for every start: how many states can be reached in exactly `horizon`
+    actions."""
     starts, kinds = look_alikes(table, horizon)
     sets = sparse.csr_array(
         (np.ones(len(starts), bool), starts, np.arange(len(starts) + 1, dtype=np.int32)),
@@ -36,20 +39,26 @@ def count_ends(table: Table, horizon: int, progress: Progress = lambda done: Non
         counts = _count_with_bitsets(table.successors[:, :, 0], horizon)[starts]
         progress(len(kinds))
     else:
-        counts = _sizes(sets, steps, horizon, lambda done: progress(done * len(kinds) // len(starts)))
+        counts = _sizes(
+            sets, steps, horizon, lambda done: progress(done * len(kinds) // len(starts))
+        )
     return counts[kinds]
 
 
 def _steps(table: Table) -> Sparse:
-    """`bool[size, size]`: whether some action leads from one state to another; ends lead nowhere."""
+    """`bool[size, size]`: whether some action leads from one state to another; ends lead
+    nowhere."""
     m, actions, _ = table.successors.shape
     successors = table.successors.ravel()
     pointers = np.minimum(np.arange(table.size + 1, dtype=np.int32), m) * np.int32(actions)
-    return sparse.csr_array((np.ones(len(successors), bool), successors, pointers), shape=(table.size, table.size))
+    return sparse.csr_array(
+        (np.ones(len(successors), bool), successors, pointers), shape=(table.size, table.size)
+    )
 
 
 def _sizes(sets: Sparse, steps: Sparse, left: int, progress: Progress) -> np.ndarray:
-    """Take the steps that are left, R_{k+1} = T(R_k), in halves where the block has outgrown its size."""
+    """Take the steps that are left, R_{k+1} = T(R_k), in halves where the block has outgrown its
+    size."""
     while left:
         n = sets.shape[0]
         if sets.nnz > BLOCK and n > 1:
@@ -61,10 +70,13 @@ def _sizes(sets: Sparse, steps: Sparse, left: int, progress: Progress) -> np.nda
 
 
 def _bitsets_are_cheaper(sets: Sparse, steps: Sparse, horizon: int) -> bool:
-    """Walk from a few starts until all of them together would cost more than bitsets, or to the end."""
+    """Walk from a few starts until all of them together would cost more than bitsets, or to the
+    end."""
     n, size = sets.shape
     each_step = steps.nnz / size
-    budget = BITSET_COST * steps.nnz * (size / 64 + 32) * horizon  # 32: the price of finding a row at all
+    budget = (
+        BITSET_COST * steps.nnz * (size / 64 + 32) * horizon
+    )  # 32: the price of finding a row at all
     sample = sets[:: max(1, n // 8)]
     scale, spent = SPARSE_COST * each_step * n / sample.shape[0], 0.0
     for _ in range(horizon):
@@ -78,13 +90,16 @@ def _bitsets_are_cheaper(sets: Sparse, steps: Sparse, horizon: int) -> bool:
 def _count_with_bitsets(successors: np.ndarray, horizon: int) -> np.ndarray:
     """R_{k+1}(s) = ∪_a R_k(T(s, a)) for all states of a closed table.
 
-    Blocks are of ends, which are independent, and run on all cores: NumPy releases the interpreter lock here.
+    Blocks are of ends, which are independent, and run on all cores: NumPy releases the interpreter
+    lock here.
     """
     size = len(successors)
     ends = 64 * max(1, BLOCK // size)
     firsts = range(0, size, ends)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = pool.map(lambda i: _bitset_sizes(successors, i, min(ends, size - i), horizon), firsts)
+        parts = pool.map(
+            lambda i: _bitset_sizes(successors, i, min(ends, size - i), horizon), firsts
+        )
         return np.sum(list(parts), axis=0)
 
 

@@ -9,7 +9,8 @@ EXACT, LOOSEST = 1e-9, 0.05
 def sum_tolerance(dtype: np.dtype, length: int) -> float:
     """How far a row of `length` probabilities that were worked out in this type may sum from one.
 
-    Rounding adds up as a random walk does: a softmax in float32 over a thousand entries is off by about 1e-6.
+    Rounding adds up as a random walk does: a softmax in float32 over a thousand entries is off by
+    about 1e-6.
     """
     if dtype.kind in "iub" or dtype.itemsize >= 8:
         return EXACT

@@ -1,4 +1,5 @@
-"""Exact empowerment: counting where dynamics are deterministic, capacity where they are not (sections 2 and 4.1)."""
+"""Exact empowerment: counting where dynamics are deterministic, capacity where they are not
+(sections 2 and 4.1)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,14 +34,17 @@ def exact(
     tolerance: float = 1e-9,
     progress: bool = False,
 ) -> Landscape:
-    """Empowerment with a proof of its error: E(s) = max over sources of I(a; s'|s), equation 2 of the paper.
+    """Empowerment with a proof of its error: E(s) = max over sources of I(a; s'|s), equation 2 of
+    the paper.
 
-    Deterministic worlds are counted: E(s) = ln n(s), appendix A. Noisy ones go through `capacity`, whose bracket is
-    closed to `tolerance` nats; the linear point mass has a closed form. `states` is a batch of the world's states, or a
-    single one; by default every place of the agent with the rest as at the start. `progress` draws a bar.
+    Deterministic worlds are counted: E(s) = ln n(s), appendix A. Noisy ones go through `capacity`,
+    whose bracket is closed to `tolerance` nats; the linear point mass has a closed form. `states`
+    is a batch of the world's states, or a single one; by default every place of the agent with the
+    rest as at the start. `progress` draws a bar.
 
     >>> from empowerment import make
-    >>> float(exact(make("open-room"), horizon=5).nats.max().round(4))  # ln 61: all cells within five moves
+    # ln 61: all cells within five moves
+    >>> float(exact(make("open-room"), horizon=5).nats.max().round(4))
     4.1109
     """
     check_world(world)
@@ -49,7 +53,9 @@ def exact(
     check_parameters(1.0, tolerance)
     states = world.states() if states is None else check_states(world, states)
     if isinstance(world, PointMass) and world.power is not None:
-        nats = np.full(len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.power))
+        nats = np.full(
+            len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.power)
+        )
         return Landscape.of(world, horizon, states, nats, nats, nats)
     table = explore(world, states, horizon)
     if table.odds is None:
@@ -66,13 +72,12 @@ def exact(
 
 def has_exact(world: World) -> bool:
     """Whether `exact` knows this kind of world, however large it is."""
-    return (world.continuous is None and world.chances > 0) or (
-        isinstance(world, PointMass) and world.power is not None
-    )
+    return world.enumerable or (isinstance(world, PointMass) and world.power is not None)
 
 
 def _chunks(items: Iterator[Channel]) -> Iterator[list[Channel]]:
-    """Channels in lists of about `CHUNK` entries, so that many are solved together in bounded memory."""
+    """Channels in lists of about `CHUNK` entries, so that many are solved together in bounded
+    memory."""
     chunk, entries = [], 0
     for item in items:
         chunk.append(item)
@@ -84,7 +89,9 @@ def _chunks(items: Iterator[Channel]) -> Iterator[list[Channel]]:
         yield chunk
 
 
-def _brackets(chunk: list[Channel], tolerance: float, advance: Callable[[int], object]) -> np.ndarray:
+def _brackets(
+    chunk: list[Channel], tolerance: float, advance: Callable[[int], object]
+) -> np.ndarray:
     """`float64[n, 2]`: proved lower and upper bounds."""
     proved = brackets([channel.matrix for channel in chunk], tolerance)
     proved[:, 1] += [_merging_error(channel.slack, len(channel.ends)) for channel in chunk]
@@ -95,7 +102,8 @@ def _brackets(chunk: list[Channel], tolerance: float, advance: Callable[[int], o
 def _merging_error(distance: float, ends: int) -> float:
     """How far merging rows within this total variation may have lowered a capacity.
 
-    Each row's entropy and the output's move by at most h(d) + d ln n (Fannes), so their difference by twice that.
+    Each row's entropy and the output's move by at most h(d) + d ln n (Fannes), so their difference
+    by twice that.
     """
     if distance == 0:
         return 0.0
@@ -104,7 +112,8 @@ def _merging_error(distance: float, ends: int) -> float:
 
 
 def ends(world: World, state: State, horizon: int) -> tuple[State, np.ndarray]:
-    """End states of one state as a batch, and n(s', s): how many action sequences lead to each (appendix A).
+    """End states of one state as a batch, and n(s', s): how many action sequences lead to each
+    (appendix A).
 
     Counts are whole numbers, `int64`, or `float64` where there are 2^63 sequences and more.
     """
@@ -166,21 +175,29 @@ def optimal_source(world: World, state: State, horizon: int) -> Source:
 
 def check_horizon(horizon: Any) -> None:
     if isinstance(horizon, bool) or not isinstance(horizon, Integral) or int(horizon) < 1:
-        raise ValueError(f"horizon={horizon!r} is not a number of actions; give a whole number, 1 or more")
+        raise ValueError(
+            f"horizon={horizon!r} is not a number of actions; give a whole number, 1 or more"
+        )
 
 
 def check_states(world: World, states: State) -> State:
-    """The states as a batch of NumPy arrays in the world's own types; a ValueError says what is wrong with them."""
+    """The states as a batch of NumPy arrays in the world's own types; a ValueError says what is
+    wrong with them."""
     start = world.start
-    if isinstance(states, tuple) != isinstance(start, tuple) or len(leaves(states)) != len(leaves(start)):
+    if isinstance(states, tuple) != isinstance(start, tuple) or len(leaves(states)) != len(
+        leaves(start)
+    ):
         raise ValueError(
-            f"states is a {type(states).__name__}, and states of world {world.name!r} are a {type(start).__name__}; "
+            f"states is a {type(states).__name__}, and states of world {world.name!r} are a "
+            f"{type(start).__name__}; "
             "change those that world.states() gives"
         )
     parts = [_part(world, x, like) for x, like in zip(leaves(states), leaves(start), strict=True)]
     lengths = {len(x) for x in parts}
     if len(lengths) != 1:
-        raise ValueError(f"states has parts of lengths {sorted(lengths)}; give each part once for every state")
+        raise ValueError(
+            f"states has parts of lengths {sorted(lengths)}; give each part once for every state"
+        )
     if lengths == {0}:
         raise ValueError("states is empty; give at least one state")
     batch = type(start)(*parts) if isinstance(start, tuple) else parts[0]
@@ -188,7 +205,8 @@ def check_states(world: World, states: State) -> State:
     if len(absent):
         shown = take(batch, int(absent[0]))
         raise ValueError(
-            f"states has one that world {world.name!r} does not have, number {absent[0]}: {_brief(shown)}; "
+            f"states has one that world {world.name!r} does not have, number {absent[0]}: "
+            f"{_brief(shown)}; "
             "change those that world.states() gives"
         )
     return batch
@@ -201,14 +219,19 @@ def _part(world: World, given: Any, like: Any) -> np.ndarray:
         array = array[None]
     kinds = "iu" if like.dtype.kind in "iu" else like.dtype.kind
     if array.shape[1:] != like.shape or array.dtype.kind not in kinds:
+        shape = ", ".join(map(str, ("n", *like.shape)))
         raise ValueError(
-            f"states has a part of shape {array.shape} and type {array.dtype}, where world {world.name!r} has "
-            f"{('n', *like.shape)} and {like.dtype}; change those that world.states() gives".replace("'n'", "n")
+            f"states has a part of shape {array.shape} and type {array.dtype}, where world "
+            f"{world.name!r} has ({shape}) and {like.dtype}; change those that world.states() gives"
         )
     if kinds == "f" and not np.isfinite(array).all():
-        raise ValueError("states has numbers that are NaN or infinite; change those that world.states() gives")
+        raise ValueError(
+            "states has numbers that are NaN or infinite; change those that world.states() gives"
+        )
     if kinds == "iu" and array.size and not _fits(array, like.dtype):
-        raise ValueError(f"states has numbers from {array.min()} to {array.max()}, outside of {like.dtype}")
+        raise ValueError(
+            f"states has numbers from {array.min()} to {array.max()}, outside of {like.dtype}"
+        )
     return array.astype(like.dtype)
 
 

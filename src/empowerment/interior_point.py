@@ -1,7 +1,9 @@
-"""The solver behind `capacity`: a primal-dual interior-point Newton method on many channels at once.
+"""The solver behind `capacity`: a primal-dual interior-point Newton method on many channels at
+once.
 
-It minimises over output distributions q the largest (for c > 0: the soft largest) D_x = KL(W_x || q). Its multipliers
-are the source p. Every iterate brackets the capacity, whatever rounding has done to it.
+It minimises over output distributions q the largest (for c > 0: the soft largest) D_x = KL(W_x ||
+q). Its multipliers are the source p. Every iterate brackets the capacity, whatever rounding has
+done to it.
 """
 
 from typing import NamedTuple
@@ -15,11 +17,13 @@ Array = NDArray[np.float64]
 EPSILON = float(np.finfo(np.float64).eps)
 NEWTON_LIMIT = 60
 TINY = 1e-300
-"""Outputs of smaller probability count as this large, to keep logarithms finite; the bracket stays valid."""
+"""Outputs of smaller probability count as this large, to keep logarithms finite; the bracket stays
+valid."""
 
 
 class Channels(NamedTuple):
-    """Channels of one padded shape: outputs padded with zeros, rows by sharing a row between two places."""
+    """Channels of one padded shape: outputs padded with zeros, rows by sharing a row between two
+    places."""
 
     rows: Array
     """(channels, inputs, outputs)"""
@@ -56,7 +60,8 @@ def log_of_output(channel: Channels, source: Array) -> Array:
 
 
 def bounds(channel: Channels, source: Array, log_output: Array) -> tuple[Array, Array]:
-    """Both sides of the bracket, from p and from ln q (of any total), widened by what rounding can do."""
+    """Both sides of the bracket, from p and from ln q (of any total), widened by what rounding can
+    do."""
     unit = EPSILON * (channel.rows.shape[2] + 32)
     own = log_of_output(channel, source)
     value = channel.negentropy - times(channel.rows, own)
@@ -108,7 +113,12 @@ def interior_point(channel: Channels, tolerance: float) -> Best:
     """Newton steps on the channels whose bracket is still open."""
     point = _start(channel)
     count = len(channel.rows)
-    best = Best(np.full(count, -np.inf), np.full(count, np.inf), point.source.copy(), np.zeros(count, np.intp))
+    best = Best(
+        np.full(count, -np.inf),
+        np.full(count, np.inf),
+        point.source.copy(),
+        np.zeros(count, np.intp),
+    )
     left = np.arange(count)
     for iteration in range(NEWTON_LIMIT + 1):
         _record(best, left, channel, point, iteration)
@@ -116,12 +126,18 @@ def interior_point(channel: Channels, tolerance: float) -> Best:
         if not wide.any():
             break
         if not wide.all():
-            left, channel, point = left[wide], channel.take(wide), _Point(*(part[wide] for part in point))
+            left, channel, point = (
+                left[wide],
+                channel.take(wide),
+                _Point(*(part[wide] for part in point)),
+            )
         point = _newton(channel, point, tolerance)
     return best
 
 
-def _record(best: Best, left: NDArray[np.intp], channel: Channels, point: _Point, iteration: int) -> None:
+def _record(
+    best: Best, left: NDArray[np.intp], channel: Channels, point: _Point, iteration: int
+) -> None:
     lower, upper = bounds(channel, point.source, point.log_output)
     better = lower > best.lower[left]
     best.source[left[better]] = point.source[better]
@@ -131,7 +147,8 @@ def _record(best: Best, left: NDArray[np.intp], channel: Channels, point: _Point
 
 
 def _start(channel: Channels) -> _Point:
-    """The uniform source, its own output, and a level above every D_x by as much as the bracket is wide."""
+    """The uniform source, its own output, and a level above every D_x by as much as the bracket is
+    wide."""
     source = channel.copies / channel.copies.sum(axis=1, keepdims=True)
     log_output = log_of_output(channel, source)
     score = _score(channel, source, log_output)
@@ -147,7 +164,8 @@ def _score(channel: Channels, source: Array, log_output: Array) -> Array:
 
 
 class _System(NamedTuple):
-    """The Newton equations [1/d, W; W', -q] [z; v] = [b; -e], eliminated onto their smaller side."""
+    """The Newton equations [1/d, W; W', -q] [z; v] = [b; -e], eliminated onto their smaller
+    side."""
 
     inverse: Array
     """Of W' diag(d) W + diag(q), or of W diag(1/q) W' + diag(1/d) where inputs are the fewer."""
@@ -201,7 +219,8 @@ def _respond(channel: Channels, system: _System, right: Array) -> tuple[Array, A
 
 
 def _respond_to_level(channel: Channels, system: _System) -> tuple[Array, Array]:
-    """(z, v) for b = 1 and e = 0; by outputs, 1 - v = A^-1 q avoids a difference of nearly equal numbers."""
+    """(z, v) for b = 1 and e = 0; by outputs, 1 - v = A^-1 q avoids a difference of nearly equal
+    numbers."""
     if _by_inputs(channel):
         z = system.inverse.sum(axis=2)
         return z, times(channel.columns, z) / system.output
@@ -231,7 +250,11 @@ def _gap(point: _Point) -> Array:
 
 
 def _direction(
-    channel: Channels, point: _Point, system: _System, level: tuple[Array, Array], product: Array | float
+    channel: Channels,
+    point: _Point,
+    system: _System,
+    level: tuple[Array, Array],
+    product: Array | float,
 ) -> _Point:
     """Newton direction to (p + dp)(s + ds) = product, to first order."""
     z, v = _respond(channel, system, product / point.source + system.residual)

@@ -1,4 +1,5 @@
-"""Landscapes: empowerment at many states, with the grid they lie on, and how well two of them agree."""
+"""Landscapes: empowerment at many states, with the grid they lie on, and how well two of them
+agree."""
 
 import json
 import os
@@ -24,15 +25,16 @@ MARKS = {"key": "k", "door": "d", "box": "b", "lava": "l", "goal": "G", "start":
 
 
 def learned_nats(world: World, see: Callable[[Any], np.ndarray], states: State) -> np.ndarray:
-    """Learned empowerment of each state, by what is seen there; 0 where an episode ends, since no window starts there
-    that could be learned from."""
+    """Learned empowerment of each state, by what is seen there; 0 where an episode ends, since no
+    window starts there that could be learned from."""
     nats = [see(np.asarray(world.observe(some))) for some in blocks(states, BLOCK)]
     return np.where(np.asarray(world.terminal(states)), 0.0, np.concatenate(nats))
 
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """Empowerment at many states, in nats. `lower <= nats <= upper` is proved for exact landscapes."""
+    """Empowerment at many states, in nats. `lower <= nats <= upper` is proved for exact
+    landscapes."""
 
     world: str
     """name of the world"""
@@ -62,15 +64,28 @@ class Landscape:
         lower: Any = np.nan,
         upper: Any = np.nan,
     ) -> "Landscape":
-        """A landscape of this world; without `lower` and `upper` nothing is claimed to be proved."""
+        """A landscape of this world; without `lower` and `upper` nothing is claimed to be
+        proved."""
         nats = np.asarray(nats, np.float64)
         n = len(leaves(states)[0])
         if nats.shape != (n,):
-            raise ValueError(f"nats has shape {nats.shape} for {n} states; give one number for each state")
-        low, high = (np.broadcast_to(np.asarray(b, np.float64), nats.shape).copy() for b in (lower, upper))
+            raise ValueError(
+                f"nats has shape {nats.shape} for {n} states; give one number for each state"
+            )
+        low, high = (
+            np.broadcast_to(np.asarray(b, np.float64), nats.shape).copy() for b in (lower, upper)
+        )
         positions = None if world.layout is None else np.asarray(world.locate(states), np.int64)
         return Landscape(
-            world.name, horizon, states, nats, low, high, layout=world.layout, positions=positions, spec=world.spec()
+            world.name,
+            horizon,
+            states,
+            nats,
+            low,
+            high,
+            layout=world.layout,
+            positions=positions,
+            spec=world.spec(),
         )
 
     def __len__(self) -> int:
@@ -84,7 +99,8 @@ class Landscape:
     def grid(self) -> np.ndarray:
         """`float64[rows, columns]` in nats, NaN where no state is.
 
-        Where several states share a cell (directions of an agent, say) the cell shows the highest of them.
+        Where several states share a cell (directions of an agent, say) the cell shows the highest
+        of them.
 
         >>> from empowerment import exact, make
         >>> exact(make("two-rooms"), horizon=2).grid().shape
@@ -103,7 +119,8 @@ class Landscape:
         limits: tuple[float, float] | None = None,
         colour_bar: bool = True,
     ) -> "Axes":
-        """Draw the landscape: colours in nats, walls dark grey, keys, doors, boxes and lava as letters.
+        """Draw the landscape: colours in nats, walls dark grey, keys, doors, boxes and lava as
+        letters.
 
         `limits` fixes the two ends of the colours, so that several landscapes can share them.
         """
@@ -121,11 +138,14 @@ class Landscape:
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         if colour_bar:
-            ax.figure.colorbar(picture, cax=ax.inset_axes((1.04, 0, 0.05, 1)), label="empowerment (nats)")
+            ax.figure.colorbar(
+                picture, cax=ax.inset_axes((1.04, 0, 0.05, 1)), label="empowerment (nats)"
+            )
         return ax
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a safetensors file: arrays, and a header of text; reading it back runs no code."""
+        """Write to a safetensors file: arrays, and a header of text; reading it back runs no
+        code."""
         from safetensors.numpy import save
 
         parts = {f"state.{i}": np.asarray(x) for i, x in enumerate(leaves(self.states))}
@@ -151,25 +171,47 @@ class Landscape:
         try:
             return Landscape._from(path, *_read(Path(path)))
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"landscape {str(path)!r} is damaged ({error}); make it anew") from None
+            raise ValueError(
+                f"landscape {str(path)!r} is damaged ({error}); make it anew"
+            ) from None
 
     @staticmethod
-    def _from(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Landscape":
-        parts = [arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))]
+    def _from(
+        path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> "Landscape":
+        parts = [
+            arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))
+        ]
         n = arrays["nats"].size
         whole = [arrays[name].shape == (n,) for name in ("nats", "lower", "upper")]
-        if not all(whole) or len(parts) != max(len(header["fields"]), 1) or any(x.shape[:1] != (n,) for x in parts):
-            raise ValueError(f"landscape {str(path)!r} has arrays of different lengths; it is damaged, make it anew")
+        if (
+            not all(whole)
+            or len(parts) != max(len(header["fields"]), 1)
+            or any(x.shape[:1] != (n,) for x in parts)
+        ):
+            raise ValueError(
+                f"landscape {str(path)!r} has arrays of different lengths; it is damaged, make it "
+                "anew"
+            )
         states = _states(header["state"], header["fields"], parts)
         layout = positions = None
         if {"walls", "positions"} <= set(arrays) and arrays["walls"].ndim == 2:
             walls, positions = arrays["walls"], arrays["positions"]
             shape = (int(walls.shape[0]), int(walls.shape[1]))
             if positions.shape != (n, 2) or (positions < 0).any() or (positions >= shape).any():
-                raise ValueError(f"landscape {str(path)!r} has states outside its walls; it is damaged, make it anew")
-            layout = Layout(shape, walls, tuple((str(k), int(r), int(c)) for k, r, c in header["marks"]))
+                raise ValueError(
+                    f"landscape {str(path)!r} has states outside its walls; it is damaged, make it "
+                    "anew"
+                )
+            layout = Layout(
+                shape, walls, tuple((str(k), int(r), int(c)) for k, r, c in header["marks"])
+            )
         values = (arrays["nats"], arrays["lower"], arrays["upper"])
-        place: dict[str, Any] = {"layout": layout, "positions": positions, "spec": header.get("spec")}
+        place: dict[str, Any] = {
+            "layout": layout,
+            "positions": positions,
+            "spec": header.get("spec"),
+        }
         return Landscape(header["world"], int(header["horizon"]), states, *values, **place)
 
 
@@ -179,21 +221,31 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if not path.is_file():
         raise ValueError(f"landscape {str(path)!r} does not exist; check the path")
     if path.stat().st_size > LARGEST_FILE:
-        raise ValueError(f"landscape {str(path)!r} is larger than {LARGEST_FILE // 2**30} GiB; make a smaller one")
+        raise ValueError(
+            f"landscape {str(path)!r} is larger than {LARGEST_FILE // 2**30} GiB; make a smaller "
+            "one"
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {}).get("landscape", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except (SafetensorError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"file {str(path)!r} is not a landscape ({error}); give one that .save wrote") from None
-    expected = {"world", "horizon", "state", "fields"} <= set(header) and {"nats", "lower", "upper"} <= set(arrays)
+        raise ValueError(
+            f"file {str(path)!r} is not a landscape ({error}); give one that .save wrote"
+        ) from None
+    expected = {"world", "horizon", "state", "fields"} <= set(header) and {
+        "nats",
+        "lower",
+        "upper",
+    } <= set(arrays)
     if header.get("format") != FORMAT or not expected:
         raise ValueError(f"file {str(path)!r} is not a landscape; give one that .save wrote")
     return header, arrays
 
 
 def _states(name: str, fields: list[str], parts: list[np.ndarray]) -> State:
-    """Arrays in the form they had: alone, or as a named tuple (a world's own type where it is a grid's)."""
+    """Arrays in the form they had: alone, or as a named tuple (a world's own type where it is a
+    grid's)."""
     if not fields:
         return parts[0]
     if tuple(fields) == GridState._fields:
@@ -209,7 +261,13 @@ def _draw_walls(ax: "Axes", layout: Layout) -> None:
     ax.imshow(walls, cmap=ListedColormap(["0.25"]), vmin=0, vmax=1, interpolation="nearest")
     for kind, row, column in layout.marks:
         outline = [withStroke(linewidth=2, foreground="black")]
-        text = {"ha": "center", "va": "center", "fontsize": 8, "fontweight": "bold", "color": "white"}
+        text = {
+            "ha": "center",
+            "va": "center",
+            "fontsize": 8,
+            "fontweight": "bold",
+            "color": "white",
+        }
         ax.text(column, row, MARKS.get(kind, kind), path_effects=outline, **text)
 
 
@@ -220,7 +278,8 @@ class Comparison:
     pearson: float
     """correlation coefficient; NaN where either landscape is constant"""
     r2: float
-    """1 - Σ(learned - exact)² / Σ(exact - mean exact)², without rescaling; NaN where exact is constant"""
+    """1 - Σ(learned - exact)² / Σ(exact - mean exact)², without rescaling; NaN where exact is
+    constant"""
     bias: float
     """mean of learned - exact"""
     max_error: float
@@ -233,7 +292,11 @@ class Comparison:
     """the exact landscape is constant, so that `pearson` and `r2` are not defined"""
 
     def __str__(self) -> str:
-        fit = "exact landscape is constant, so R² is not defined" if self.constant else f"R² {self.r2:.4f}"
+        fit = (
+            "exact landscape is constant, so R² is not defined"
+            if self.constant
+            else f"R² {self.r2:.4f}"
+        )
         same = "the same maximum" if self.argmax_agrees else "another maximum"
         return (
             f"{fit}, Pearson {self.pearson:.4f}, bias {self.bias:+.4f}, RMS {self.rms:.4f}, "
@@ -242,7 +305,8 @@ class Comparison:
 
 
 def compare(learned: Landscape, exact: Landscape) -> Comparison:
-    """Agreement of two landscapes over the same states (section 5.1 of the paper reports Pearson and R²).
+    """Agreement of two landscapes over the same states (section 5.1 of the paper reports Pearson
+    and R²).
 
     >>> from empowerment import exact, make
     >>> land = exact(make("two-rooms"), horizon=2)
@@ -250,12 +314,21 @@ def compare(learned: Landscape, exact: Landscape) -> Comparison:
     1.0
     """
     if learned.horizon != exact.horizon:
-        raise ValueError(f"the landscapes have horizons {learned.horizon} and {exact.horizon}; compare at one horizon")
+        raise ValueError(
+            f"the landscapes have horizons {learned.horizon} and {exact.horizon}; compare at one "
+            "horizon"
+        )
     if len(learned) != len(exact):
-        raise ValueError(f"the landscapes have {len(learned)} and {len(exact)} states; compare over the same states")
+        raise ValueError(
+            f"the landscapes have {len(learned)} and {len(exact)} states; compare over the same "
+            "states"
+        )
     ours, theirs = identify(learned.states), identify(exact.states)
     if ours.dtype != theirs.dtype or not np.array_equal(ours, theirs):
-        raise ValueError("the landscapes have different states; make both with the same states=, in the same order")
+        raise ValueError(
+            "the landscapes have different states; make both with the same states=, in the same "
+            "order"
+        )
     truth, error = exact.nats, learned.nats - exact.nats
     spread = truth - truth.mean()
     # Counts of equal size differ in their last digits only by the mean's rounding.

@@ -8,7 +8,8 @@ GIB = 2**30
 
 
 def available_bytes() -> int:
-    """Bytes that this process may still take: what the system, its container and its own limits leave."""
+    """Bytes that this process may still take: what the system, its container and its own limits
+    leave."""
     return max(min(_system(), _container(), _address_space()), 0)
 
 
@@ -17,20 +18,23 @@ def refuse_beyond(needed: int | float, what: str, remedy: str) -> None:
     free = available_bytes()
     if needed > free:
         raise ValueError(
-            f"{what} needs about {needed / GIB:.1f} GiB of memory, and {free / GIB:.1f} GiB are free; {remedy}"
+            f"{what} needs about {needed / GIB:.1f} GiB of memory, and {free / GIB:.1f} GiB are "
+            f"free; {remedy}"
         )
 
 
 def _system() -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+        return next(
+            1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")
+        )
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _container() -> int:
-    """What the limit of a container leaves, where one is set (control groups, version 2); files that the system only
-    keeps at hand do not count."""
+    """What the limit of a container leaves, where one is set (control groups, version 2); files
+    that the system only keeps at hand do not count."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         group = Path("/sys/fs/cgroup")
         facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())

@@ -24,19 +24,28 @@ FAREWELL = 24 * 3600
 
 
 @contextlib.contextmanager
-def together(coordinator: str | None, process_id: int | None, process_count: int | None) -> Iterator[None]:
-    """Join the other processes of a run: `coordinator` is HOST:PORT of process 0, or "auto" in a SLURM, Kubernetes,
-    Open MPI or TPU job, where JAX finds the rest out. Without one this process is alone.
+def together(
+    coordinator: str | None, process_id: int | None, process_count: int | None
+) -> Iterator[None]:
+    """Join the other processes of a run: `coordinator` is HOST:PORT of process 0, or "auto" in a
+    SLURM, Kubernetes, Open MPI or TPU job, where JAX finds the rest out. Without one this process
+    is alone.
 
-    A process that fails leaves at once: the farewell that JAX takes on exit would wait for the others, and they for it.
+    A process that fails leaves at once: the farewell that JAX takes on exit would wait for the
+    others, and they for it.
     """
     if coordinator is None:
         if process_id is not None or process_count is not None:
-            raise ValueError("process_id and process_count number the processes of a coordinator; give one, or neither")
+            raise ValueError(
+                "process_id and process_count number the processes of a coordinator; give one, or "
+                "neither"
+            )
         yield
         return
     _check(coordinator, process_id, process_count)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what the runtime says when a process is lost is said below
+    os.environ.setdefault(
+        "TF_CPP_MIN_LOG_LEVEL", "3"
+    )  # what the runtime says when a process is lost is said below
     try:
         with _quiet():
             _initialise(coordinator, process_id, process_count)
@@ -45,7 +54,10 @@ def together(coordinator: str | None, process_id: int | None, process_count: int
         interrupted = isinstance(error, KeyboardInterrupt)
         said = isinstance(error, (ValueError, OSError, RuntimeError))
         words = "interrupted; go on with --resume" if interrupted else error
-        print(f"empowerment: {words}" if said or interrupted else traceback.format_exc(), file=sys.stderr)
+        print(
+            f"empowerment: {words}" if said or interrupted else traceback.format_exc(),
+            file=sys.stderr,
+        )
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(130 if interrupted else 2 if said else 1)
@@ -57,7 +69,10 @@ def _initialise(coordinator: str, process_id: int | None, process_count: int | N
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", False)
-    known: dict[str, Any] = {"coordinator_address": coordinator, "cluster_detection_method": "deactivate"}
+    known: dict[str, Any] = {
+        "coordinator_address": coordinator,
+        "cluster_detection_method": "deactivate",
+    }
     jax.distributed.initialize(
         **({} if coordinator == "auto" else known),
         num_processes=process_count,
@@ -74,10 +89,14 @@ def _check(coordinator: str, process_id: int | None, process_count: int | None) 
         return
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdigit():
-        raise ValueError(f"coordinator={coordinator!r} is not HOST:PORT; give the address of process 0, or 'auto'")
+        raise ValueError(
+            f"coordinator={coordinator!r} is not HOST:PORT; give the address of process 0, or "
+            "'auto'"
+        )
     if process_count is None or process_id is None or not 0 <= process_id < process_count:
         raise ValueError(
-            f"process_id={process_id} and process_count={process_count} do not number a process; with a coordinator "
+            f"process_id={process_id} and process_count={process_count} do not number a process; "
+            "with a coordinator "
             "give both, and number processes from 0"
         )
 
@@ -97,7 +116,8 @@ def _quiet() -> Iterator[None]:
 
 
 def launch(args: list[str], count: int) -> int:
-    """Run a command as `count` processes of this machine, each on its share of the cores; gives the exit status."""
+    """Run a command as `count` processes of this machine, each on its share of the cores; gives the
+    exit status."""
     if count < 1:
         raise ValueError(f"processes={count} must be a whole number of 1 or more")
     address = f"127.0.0.1:{_free_port()}"
@@ -115,7 +135,9 @@ def launch(args: list[str], count: int) -> int:
             raise
         finally:
             killed = _stop(running)
-        return _explain([process.returncode for process in running], killed, [_read(log) for log in logs])
+        return _explain(
+            [process.returncode for process in running], killed, [_read(log) for log in logs]
+        )
 
 
 @contextlib.contextmanager
@@ -136,9 +158,12 @@ def _ended_with_children() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _start(args: list[str], address: str, process: int, count: int, log: IO[str]) -> subprocess.Popen:
+def _start(
+    args: list[str], address: str, process: int, count: int, log: IO[str]
+) -> subprocess.Popen:
     """The first process speaks to the person; what others say is shown only if they fail."""
-    joining = f"--processes 1 --coordinator {address} --process-id {process} --process-count {count}".split()
+    numbers = f"--process-id {process} --process-count {count}"
+    joining = f"--processes 1 --coordinator {address} {numbers}".split()
     quiet = {} if process == 0 else {"stdout": subprocess.DEVNULL, "stderr": log}
     cores = _cores(process, count)
     return subprocess.Popen(
@@ -156,7 +181,9 @@ def _cores(process: int, count: int) -> list[int]:
 
 def _wait(running: list[subprocess.Popen]) -> None:
     """Until all are done, or one has failed."""
-    while any(process.poll() is None for process in running) and not any(process.poll() for process in running):
+    while any(process.poll() is None for process in running) and not any(
+        process.poll() for process in running
+    ):
         time.sleep(0.1)
 
 
@@ -179,7 +206,8 @@ def _read(log: IO[str]) -> str:
 
 
 def _explain(codes: list[int], killed: set[int], said: list[str]) -> int:
-    """The exit status, and what the process said that failed by itself: others only noticed that it was lost."""
+    """The exit status, and what the process said that failed by itself: others only noticed that it
+    was lost."""
     failed = [i for i, code in enumerate(codes) if code and i not in killed]
     if not failed:
         return 0
@@ -191,7 +219,10 @@ def _explain(codes: list[int], killed: set[int], said: list[str]) -> int:
     status = codes[first]
     if status < 0:
         how = f"was ended by {signal.Signals(-status).name}"
-        say = f"process {first} of {len(codes)} {how}, and the others have stopped; go on with --resume"
+        say = (
+            f"process {first} of {len(codes)} {how}, and the others have stopped; go on with "
+            "--resume"
+        )
         print(f"empowerment: {say}", file=sys.stderr)
         return 1
     sys.stderr.write(said[first])
@@ -199,7 +230,8 @@ def _explain(codes: list[int], killed: set[int], said: list[str]) -> int:
 
 
 def _free_port() -> int:
-    """Below those that the system hands out, so that none of what is started meanwhile is given it."""
+    """Below those that the system hands out, so that none of what is started meanwhile is given
+    it."""
     for port in random.SystemRandom().sample(range(20_000, 30_000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

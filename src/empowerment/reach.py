@@ -1,4 +1,5 @@
-"""States within reach of some starts, numbered as they are found, and where every action leads from them."""
+"""States within reach of some starts, numbered as they are found, and where every action leads from
+them."""
 
 import sys
 from collections.abc import Callable
@@ -6,19 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .worlds.world import State, World, blocks, identify, leaves, stack, take
+from .worlds.world import State, World, blocks, concatenate, identify, leaves, take
 
 LARGEST_TABLE = 2**30
-"""Bytes that the states within reach and their successors may take: 2 million lava states, 14 million cells."""
+"""Bytes that the states within reach and their successors may take: 2 million lava states, 14
+million cells."""
 BLOCK, BLOCK_BYTES = 2**16, 2**28
-"""States stepped together at most, and what their outcomes may take, which bounds the memory of all else."""
+"""States stepped together at most, and what their outcomes may take, which bounds the memory of all
+else."""
 SLOT_BITS = 17
 """Slots for telling kinds of states apart, half a MiB."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Where every action leads, from every state that matters; states are numbered as they were found."""
+    """Where every action leads, from every state that matters; states are numbered as they were
+    found."""
 
     successors: np.ndarray
     """`int32[m, actions, chances]`: for the m states fewer than K steps away from a start"""
@@ -40,29 +44,36 @@ class Table:
 
 
 def closure(world: World, starts: State, most: int) -> Table:
-    """Every state that can ever be reached from the starts; a table that is not closed where there are more than `most`
-    of them."""
+    """Every state that can ever be reached from the starts; a table that is not closed where there
+    are more than `most` of them."""
     return explore(world, starts, sys.maxsize, keep=True, most=most)
 
 
-def explore(world: World, starts: State, horizon: int, *, keep: bool = False, most: int | None = None) -> Table:
-    """Number all states at most `horizon` steps away from the starts, level by level, with their successors.
+def explore(
+    world: World, starts: State, horizon: int, *, keep: bool = False, most: int | None = None
+) -> Table:
+    """Number all states at most `horizon` steps away from the starts, level by level, with their
+    successors.
 
-    States are told apart as whole states. Outcomes of probability zero are left out. Beyond `most` states no more are
-    looked for. A ValueError says how many states there are where they exceed `LARGEST_TABLE` bytes.
+    States are told apart as whole states. Outcomes of probability zero are left out. Beyond `most`
+    states no more are looked for. A ValueError says how many states there are where they exceed
+    `LARGEST_TABLE` bytes.
     """
     if world.continuous is not None:
         raise ValueError(
-            f"world {world.name!r} has continuous actions, which cannot be enumerated; learn on it with emp.train"
+            f"world {world.name!r} has continuous actions, which cannot be enumerated; learn on it "
+            "with emp.train"
         )
-    if not world.chances:
+    if not world.enumerable:
         raise ValueError(
-            f"world {world.name!r} has outcomes that cannot be listed or enumerated; learn on it with emp.train"
+            f"world {world.name!r} has outcomes that cannot be listed or enumerated; learn on it "
+            "with emp.train"
         )
     own = sum(x[:1].nbytes for x in leaves(starts))
     if own * len(leaves(starts)[0]) > LARGEST_TABLE:
         raise ValueError(
-            f"world {world.name!r} is too large to enumerate: {len(leaves(starts)[0]):,} states of {own:,} bytes; give "
+            f"world {world.name!r} is too large to enumerate: {len(leaves(starts)[0]):,} states of "
+            f"{own:,} bytes; give "
             "fewer states=, or learn it with emp.train"
         )
     numbers = _Numbers()
@@ -71,24 +82,29 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False, mo
     frontier = take(starts, first)
     found, rows, odds = [frontier], [], []
     per_key = 8 if keys.dtype == np.uint64 else 150  # a dictionary's entry
-    outcomes = len(world.actions) * world.chances
-    per_state, together = per_key + own + 12 * outcomes, min(BLOCK, max(BLOCK_BYTES // (own * outcomes), 1))
+    branches = len(world.actions) * world.branches
+    per_state, together = (
+        per_key + own + 12 * branches,
+        min(BLOCK, max(BLOCK_BYTES // (own * branches), 1)),
+    )
     for depth in range(horizon):
         level, before = [], numbers.count
         for block in blocks(frontier, together):
-            following, chances = _outcomes(world, block)
+            following, probabilities = _outcomes(world, block)
             reached, first = numbers(identify(following))
             level.append(take(following, first))
-            rows.append(reached.reshape(-1, len(world.actions), world.chances))
-            odds.append(chances)
+            rows.append(reached.reshape(-1, len(world.actions), world.branches))
+            odds.append(probabilities)
             if numbers.count * per_state > LARGEST_TABLE:
                 raise ValueError(
-                    f"world {world.name!r} is too large to enumerate: {numbers.count:,} states found after "
-                    f"{depth + 1} of {horizon} steps; give fewer states=, a smaller horizon, or learn it with emp.train"
+                    f"world {world.name!r} is too large to enumerate: {numbers.count:,} states "
+                    "found after "
+                    f"{depth + 1} of {horizon} steps; give fewer states=, a smaller horizon, or "
+                    "learn it with emp.train"
                 )
         if numbers.count == before or (most is not None and numbers.count > most):
             break
-        frontier = stack(level)
+        frontier = concatenate(level)
         if keep:
             found.append(frontier)
     return Table(
@@ -97,23 +113,27 @@ def explore(world: World, starts: State, horizon: int, *, keep: bool = False, mo
         starts=known,
         size=numbers.count,
         labels=numbers.labels(),
-        states=stack(found) if keep else None,
+        states=concatenate(found) if keep else None,
     )
 
 
 def look_alikes(table: Table, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-    """Starts whose surroundings are shifted copies of each other: one of each kind, and the kind of every start.
+    """Starts whose surroundings are shifted copies of each other: one of each kind, and the kind of
+    every start.
 
-    Two states are alike for one step if every outcome shifts their labels by the same amount with the same
-    probability, and for k + 1 steps if their successors are also alike for k steps. By induction every sequence then
-    shifts both labels alike, so their K-step channels are equal but for the names of the ends. In an open room of any
-    size all cells far from the walls are alike. Rows are compared by a random sum first and then entry by entry.
+    Two states are alike for one step if every outcome shifts their labels by the same amount with
+    the same probability, and for k + 1 steps if their successors are also alike for k steps. By
+    induction every sequence then shifts both labels alike, so their K-step channels are equal but
+    for the names of the ends. In an open room of any size all cells far from the walls are alike.
+    Rows are compared by a random sum first and then entry by entry.
     """
     unique, starts = np.unique(table.starts, return_inverse=True)
     if table.labels is None:
         return unique, starts
     m = len(table.successors)
-    onward = table.successors.reshape(m, -1).T.astype(np.intp, order="C")  # indexing converts other types each time
+    onward = table.successors.reshape(m, -1).T.astype(
+        np.intp, order="C"
+    )  # indexing converts other types each time
     facts = [table.labels[onward] - table.labels[:m]]
     if table.odds is not None:
         facts.append(table.odds.reshape(m, -1).T.copy().view(np.uint64))
@@ -131,17 +151,21 @@ def look_alikes(table: Table, horizon: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _kinds(columns: np.ndarray, attempt: int = 0) -> np.ndarray:
-    """For each column of numbers (`uint32` or `uint64`), the last column that is equal to it, `uint32[n]`.
+    """For each column of numbers (`uint32` or `uint64`), the last column that is equal to it,
+    `uint32[n]`.
 
-    Columns that fall into one of a few slots by a random sum are compared entry by entry with the last one there; those
-    that differ from it try again with other sums, and after many attempts stand for themselves: columns of one kind
-    are equal always. Linear in time where there are few kinds.
+    Columns that fall into one of a few slots by a random sum are compared entry by entry with the
+    last one there; those that differ from it try again with other sums, and after many attempts
+    stand for themselves: columns of one kind are equal always. Linear in time where there are few
+    kinds.
     """
     height, n = columns.shape
     if attempt == 32:
         return np.arange(n, dtype=np.uint32)
     bits = min(SLOT_BITS, n.bit_length() + 3)
-    codes = np.random.default_rng(attempt).integers(2**63, size=height, dtype=np.uint64) | np.uint64(1)
+    codes = np.random.default_rng(attempt).integers(
+        2**63, size=height, dtype=np.uint64
+    ) | np.uint64(1)
     sums = codes.astype(columns.dtype) @ columns
     slot = (sums >> sums.dtype.type(8 * sums.itemsize - bits)).astype(np.intp)
     slots = np.empty(2**bits, np.uint32)
@@ -154,9 +178,12 @@ def _kinds(columns: np.ndarray, attempt: int = 0) -> np.ndarray:
 
 
 def _differing(columns: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """`bool[n]`: whether each column differs from the other one, in blocks that bound the memory."""
+    """`bool[n]`: whether each column differs from the other one, in blocks that bound the
+    memory."""
     blocks = (slice(i, i + BLOCK) for i in range(0, len(others), BLOCK))
-    return np.concatenate([(columns[:, b] != columns.take(others[b], axis=1)).any(axis=0) for b in blocks])
+    return np.concatenate(
+        [(columns[:, b] != columns.take(others[b], axis=1)).any(axis=0) for b in blocks]
+    )
 
 
 def _count(kinds: np.ndarray) -> int:
@@ -164,7 +191,8 @@ def _count(kinds: np.ndarray) -> int:
 
 
 class _Numbers:
-    """Gives each new key the next number. Short keys are looked up in a sorted array, long ones in a dictionary."""
+    """Gives each new key the next number. Short keys are looked up in a sorted array, long ones in
+    a dictionary."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -174,7 +202,8 @@ class _Numbers:
         self._shift = np.uint64(0)
 
     def __call__(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The number of each key, `int32[n]`, and the positions where the new ones first occur, in order."""
+        """The number of each key, `int32[n]`, and the positions where the new ones first occur, in
+        order."""
         before = self.count
         if keys.dtype == np.uint64:
             values = self._look_up(keys)
@@ -208,7 +237,8 @@ class _Numbers:
     def _places(self, keys: np.ndarray) -> np.ndarray:
         """Where each key stands among the sorted ones, if it is there at all.
 
-        Keys that lie close together, as those of cells do, are found by address, several times faster.
+        Keys that lie close together, as those of cells do, are found by address, several times
+        faster.
         """
         if self._address is None:
             places = np.searchsorted(self._keys, keys)
@@ -230,7 +260,8 @@ class _Numbers:
         return values[inverse]
 
     def _make_addresses(self) -> None:
-        """Drop the low bits in which no two keys differ; what is left is an address where it is small enough."""
+        """Drop the low bits in which no two keys differ; what is left is an address where it is
+        small enough."""
         differing = int(np.bitwise_or.reduce(self._keys ^ self._keys[0]))
         self._shift = np.uint64(max((differing & -differing).bit_length() - 1, 0))
         addresses = (self._keys - self._keys[0]) >> self._shift
@@ -242,9 +273,13 @@ class _Numbers:
 
 def _outcomes(world: World, states: State) -> tuple[State, np.ndarray | None]:
     """All outcomes of all actions in every state, as one flat batch, and their probabilities."""
-    n, actions, chances = len(leaves(states)[0]), np.arange(len(world.actions)), np.arange(world.chances)
-    after = world.step(take(states, np.s_[:, None, None]), actions[:, None], chances)
-    shape = (n, len(actions), len(chances))
+    n, actions, outcomes = (
+        len(leaves(states)[0]),
+        np.arange(len(world.actions)),
+        np.arange(world.branches),
+    )
+    after = world.step(take(states, np.s_[:, None, None]), actions[:, None], outcomes)
+    shape = (n, len(actions), len(outcomes))
     flat = each(after, lambda x: np.asarray(x).reshape((np.prod(shape), *x.shape[3:])))
     if world.deterministic:
         return flat, None
@@ -252,8 +287,8 @@ def _outcomes(world: World, states: State) -> tuple[State, np.ndarray | None]:
     if odds.all():
         return flat, odds
     # An outcome that cannot happen is replaced by the likeliest one, so that it adds no state.
-    chosen = np.where(odds > 0, chances, odds.argmax(-1, keepdims=True))
-    first = np.arange(0, chosen.size, len(chances)).reshape(*shape[:2], 1)
+    chosen = np.where(odds > 0, outcomes, odds.argmax(-1, keepdims=True))
+    first = np.arange(0, chosen.size, len(outcomes)).reshape(*shape[:2], 1)
     return take(flat, (first + chosen).ravel()), odds
 
 

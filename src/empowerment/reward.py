@@ -1,7 +1,8 @@
-"""Empowerment as an intrinsic reward for any reinforcement-learning library, through Gymnasium wrappers.
+"""Empowerment as an intrinsic reward for any reinforcement-learning library, through Gymnasium
+wrappers.
 
-The reward of a step is made from E(s') in nats, the empowerment of the state that the step led to; where an episode
-terminates it is 0, since nothing can be brought about any more.
+The reward of a step is made from E(s') in nats, the empowerment of the state that the step led to;
+where an episode terminates it is 0, since nothing can be brought about any more.
 """
 
 import os
@@ -36,7 +37,8 @@ MOST_PICTURES = 2**18
 def mix(mode: str, reward: Any, before: Any, after: Any, scale: float, gamma: float) -> Any:
     """The reward of a step from E(s) to E(s').
 
-    add: r + scale E(s'). replace: scale E(s'). shape: r + scale (γ E(s') - E(s)), which leaves the best policy as it is
+    add: r + scale E(s'). replace: scale E(s').
+    shape: r + scale (γ E(s') - E(s)), which leaves the best policy as it is
     (Ng, Harada and Russell 1999). info: r.
     """
     if mode == "add":
@@ -49,7 +51,8 @@ def mix(mode: str, reward: Any, before: Any, after: Any, scale: float, gamma: fl
 
 
 class RunningScale:
-    """Root mean square of all values so far. Zero stays zero, so that the end of an episode is still worth nothing.
+    """Root mean square of all values so far. Zero stays zero, so that the end of an episode is
+    still worth nothing.
 
     As long as all values were zero, or there were none, they are left as they are.
     """
@@ -59,7 +62,9 @@ class RunningScale:
 
     def update(self, values: np.ndarray) -> None:
         self.count += len(values)
-        self.mean_square += (np.square(values).sum() - len(values) * self.mean_square) / max(self.count, 1)
+        self.mean_square += (np.square(values).sum() - len(values) * self.mean_square) / max(
+            self.count, 1
+        )
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         scale = np.sqrt(self.mean_square)
@@ -75,12 +80,16 @@ class _Mixing:
     def _settle(self, scale: float, mode: str, gamma: float, normalise: bool) -> None:
         if mode not in MODES:
             raise ValueError(
-                f"mode={mode!r} is unknown{did_you_mean(str(mode), MODES)}; give one of {', '.join(MODES)}"
+                f"mode={mode!r} is unknown{did_you_mean(str(mode), MODES)}; give one of "
+                f"{', '.join(MODES)}"
             )
         if not np.isfinite(scale):
             raise ValueError(f"scale={scale!r} must be a number")
         if not 0 <= gamma <= 1:
-            raise ValueError(f"gamma={gamma!r} must lie between 0 and 1; give the discount that the agent learns with")
+            raise ValueError(
+                f"gamma={gamma!r} must lie between 0 and 1; give the discount that the agent "
+                "learns with"
+            )
         self._scale, self._mode, self._gamma, self._normalise = scale, mode, gamma, normalise
         self.running = RunningScale()
         """What empowerment is divided by with `normalise=True`; keep it with the agent."""
@@ -94,19 +103,21 @@ class _Mixing:
 
 
 class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Adds empowerment to the reward, replaces the reward by it, shapes the reward with it, or only tells it.
+    """Adds empowerment to the reward, replaces the reward by it, shapes the reward with it, or
+    only tells it.
 
-    `value` is a trained estimator or the directory of its run, which sees the observations of `env`, or `emp.Online`,
-    which learns while the agent does; or, for enumerable environments, a horizon K, for exact empowerment worked out
-    when a state is first met; or an exact or learned landscape, which is looked up by state. `info["empowerment"]`
-    always holds E(s') in nats.
+    `value` is a trained estimator or the directory of its run, which sees the observations of
+    `env`, or `emp.Online`, which learns while the agent does; or, for enumerable environments, a
+    horizon K, for exact empowerment worked out when a state is first met; or an exact or learned
+    landscape, which is looked up by state. `info["empowerment"]` always holds E(s') in nats.
 
-    `scale` is the worth of one nat. `mode` is one of add, replace, shape and info. `gamma` is the agent's discount, for
-    shape. `normalise` divides empowerment by its running root mean square, which `env.update_running_mean = False`
-    freezes.
+    `scale` is the worth of one nat. `mode` is one of add, replace, shape and info. `gamma` is
+    the agent's discount, for shape. `normalise` divides empowerment by its running root mean
+    square, which `env.update_running_mean = False` freezes.
 
     >>> import gymnasium
-    >>> env = EmpowermentReward(gymnasium.make("FrozenLake-v1", is_slippery=False), 1, mode="replace")
+    >>> lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    >>> env = EmpowermentReward(lake, 1, mode="replace")
     >>> _, info = env.reset(seed=0)
     >>> info["empowerment"]  # ln 3: stay, go right or go down
     1.0986122886681098
@@ -122,14 +133,22 @@ class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordCo
         normalise: bool = False,
     ):
         RecordConstructorArgs.__init__(
-            self, _disable_deepcopy=True, value=value, scale=scale, mode=mode, gamma=gamma, normalise=normalise
+            self,
+            _disable_deepcopy=True,
+            value=value,
+            scale=scale,
+            mode=mode,
+            gamma=gamma,
+            normalise=normalise,
         )
         gymnasium.Wrapper.__init__(self, env)
         self._settle(scale, mode, gamma, normalise)
         self._value, self._name = _value_of(env, value), name_of(env)
         self._before = 0.0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._value.begin()
         self._before = self._value.now(observation)
@@ -145,10 +164,12 @@ class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordCo
 
 
 class EmpowermentVectorReward(_Mixing, VectorWrapper, RecordConstructorArgs):
-    """The same for vector environments: all copies' observations go through the estimator together, once a step.
+    """The same for vector environments: all copies' observations go through the estimator together,
+    once a step.
 
-    `value` is a trained estimator or the directory of its run. The step in which a vector environment resets an ended
-    copy, whatever the action, is no step of the agent, and its reward is left alone.
+    `value` is a trained estimator or the directory of its run. The step in which a vector
+    environment resets an ended copy, whatever the action, is no step of the agent, and its reward
+    is left alone.
     """
 
     def __init__(
@@ -161,7 +182,13 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper, RecordConstructorArgs):
         normalise: bool = False,
     ):
         RecordConstructorArgs.__init__(
-            self, _disable_deepcopy=True, value=value, scale=scale, mode=mode, gamma=gamma, normalise=normalise
+            self,
+            _disable_deepcopy=True,
+            value=value,
+            scale=scale,
+            mode=mode,
+            gamma=gamma,
+            normalise=normalise,
         )
         VectorWrapper.__init__(self, env)
         self._settle(scale, mode, gamma, normalise)
@@ -169,17 +196,24 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper, RecordConstructorArgs):
         estimator = _estimator(value)
         if estimator is None and (isinstance(value, Landscape) or _is_horizon(value)):
             raise ValueError(
-                f"a {type(value).__name__} is looked up by state, which a vector environment does not show; "
-                "wrap each single environment in EmpowermentReward (gymnasium.make_vec(..., wrappers=[...]))"
+                f"a {type(value).__name__} is looked up by state, which a vector environment does "
+                "not show; "
+                "wrap each single environment in EmpowermentReward (gymnasium.make_vec(..., "
+                "wrappers=[...]))"
             )
         if estimator is None:
-            raise ValueError(f"value is a {type(value).__name__}; give a trained estimator or the directory of a run")
+            raise ValueError(
+                f"value is a {type(value).__name__}; give a trained estimator or the directory of "
+                "a run"
+            )
         self._name = name_of(env)
         self._nats = _Seen(env.single_observation_space, estimator, self._name)
         self._before = np.zeros(env.num_envs)
         self._asleep = np.zeros(env.num_envs, bool)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         observations, info = self.env.reset(seed=seed, options=options)
         self._before = self._nats(observations)
         self._asleep = np.zeros(self.num_envs, bool)
@@ -188,7 +222,11 @@ class EmpowermentVectorReward(_Mixing, VectorWrapper, RecordConstructorArgs):
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         observations, reward, terminated, truncated, info = self.env.step(actions)
         check_rewards(reward, self._name)
-        cut = np.flatnonzero(truncated & ~terminated) if self._autoreset == AutoresetMode.SAME_STEP else []
+        cut = (
+            np.flatnonzero(truncated & ~terminated)
+            if self._autoreset == AutoresetMode.SAME_STEP
+            else []
+        )
         finals = [final_observations(info, cut, self._name)] if len(cut) else []
         nats = self._nats(np.concatenate([observations, *finals]))
         seen, after = nats[: self.num_envs], nats[: self.num_envs].copy()
@@ -217,8 +255,8 @@ class _Present(Protocol):
 
 
 class _Seen:
-    """Learned empowerment of an environment's observations. A picture that comes again is not worked out again, which
-    in grids saves most of the time; it is known by its digest."""
+    """Learned empowerment of an environment's observations. A picture that comes again is not
+    worked out again, which in grids saves most of the time; it is known by its digest."""
 
     def __init__(self, space: gymnasium.Space, estimator: Empowerment, name: str):
         self._space, self._estimator, self._name = space, estimator, name
@@ -237,7 +275,13 @@ class _Seen:
             self._known.clear()
             new = {name: i for i, name in enumerate(names)}
         if new:
-            self._known.update(zip(new, self._estimator.empowerment(frames[list(new.values())]).tolist(), strict=True))
+            self._known.update(
+                zip(
+                    new,
+                    self._estimator.empowerment(frames[list(new.values())]).tolist(),
+                    strict=True,
+                )
+            )
         return np.array([self._known[name] for name in names])
 
 
@@ -279,7 +323,9 @@ class _LookUp:
 
     def __init__(self, env: gymnasium.Env, landscape: Landscape):
         self._beneath, self._name, self._landscape = Beneath(env), name_of(env), landscape
-        self._nats = dict(zip(identify(landscape.states).tolist(), landscape.nats.tolist(), strict=True))
+        self._nats = dict(
+            zip(identify(landscape.states).tolist(), landscape.nats.tolist(), strict=True)
+        )
         self._probed: set[Any] = set()
 
     def begin(self) -> None:
@@ -287,15 +333,16 @@ class _LookUp:
         if world.name != self._landscape.world:
             raise ValueError(
                 f"environment {self._name!r} is world {world.name!r}, and the landscape is of "
-                f"{self._landscape.world!r}; give that of emp.from_gymnasium(env), or the horizon as value"
+                f"{self._landscape.world!r}; give that of emp.from_gymnasium(env), or the horizon "
+                "as value"
             )
         if grid not in self._probed:
             self._probed.add(grid)
             self._probe(world)
 
     def _probe(self, world: World) -> None:
-        """Names do not tell worlds apart that are slippery or not: where values are proved, the first is worked out.
-        Nor do they tell grids apart that are drawn at a reset."""
+        """Names do not tell worlds apart that are slippery or not: where values are proved, the
+        first is worked out. Nor do they tell grids apart that are drawn at a reset."""
         state = self._beneath.state()
         there = np.flatnonzero(identify(self._landscape.states) == identify(state))[:1]
         lower, upper = self._landscape.lower[there], self._landscape.upper[there]
@@ -304,8 +351,10 @@ class _LookUp:
         truth = exact(world, self._landscape.horizon, state)
         if (truth.lower > upper + APART).any() or (truth.upper < lower - APART).any():
             raise ValueError(
-                f"environment {self._name!r} is worth {truth.nats[0]:.4f} nats where it starts, and the landscape says "
-                f"{self._landscape.nats[there][0]:.4f}; give that of emp.from_gymnasium(env), or the horizon as value"
+                f"environment {self._name!r} is worth {truth.nats[0]:.4f} nats where it starts, "
+                "and the landscape says "
+                f"{self._landscape.nats[there][0]:.4f}; give that of emp.from_gymnasium(env), or "
+                "the horizon as value"
             )
 
     def now(self, observation: Any) -> float:
@@ -340,6 +389,7 @@ def _value_of(env: gymnasium.Env, value: Any) -> _Present:
     if _is_horizon(value):
         return _Exact(env, int(value))
     raise ValueError(
-        f"value is a {type(value).__name__}; give a trained estimator, the directory of a run, a landscape, or a "
+        f"value is a {type(value).__name__}; give a trained estimator, the directory of a run, a "
+        "landscape, or a "
         "horizon for exact empowerment"
     )

@@ -31,7 +31,8 @@ def room(**options):
 
 
 class Brightness:
-    """Stands for a trained estimator: its empowerment is a number read from the picture, its source is even."""
+    """Stands for a trained estimator: its empowerment is a number read from the picture, its source
+    is even."""
 
     def __init__(self, actions):
         self.actions = actions
@@ -41,13 +42,17 @@ class Brightness:
         return (observations * weights).sum(axis=(1, 2, 3)) / 1e4
 
     def source(self, observation, samples=1, seed=0):
-        return np.random.default_rng(seed).integers(self.actions, size=(samples, 3)).astype(np.int32)
+        return (
+            np.random.default_rng(seed).integers(self.actions, size=(samples, 3)).astype(np.int32)
+        )
 
 
 def setting(world, learned):
     estimator = Brightness(len(world.actions))
     if learned:
-        return Setting(world, learned_value(world, estimator), learned_source(world, estimator), experience=100)
+        return Setting(
+            world, learned_value(world, estimator), learned_source(world, estimator), experience=100
+        )
     return Setting(world, exact_value(world, 2), exact_source(world, 2), experience=100)
 
 
@@ -99,7 +104,9 @@ def test_ties_are_drawn_evenly_and_only_among_the_best():
 def test_random_uses_every_action_evenly():
     world = room()
     many = take(world.states(), np.zeros(5000, int))
-    counts = np.bincount(Random(world, exact_value(world, 1))(many, np.random.default_rng(0)).actions[:, 0])
+    counts = np.bincount(
+        Random(world, exact_value(world, 1))(many, np.random.default_rng(0)).actions[:, 0]
+    )
     assert counts.min() > 900
 
 
@@ -113,7 +120,9 @@ def test_a_value_is_asked_once_for_each_whole_state():
     np.testing.assert_array_equal(value(twice), emp.exact(world, 2, twice).nats)
     value(take(states, np.arange(5)))
     assert asked == [5]
-    carrying = take(states, np.arange(5))._replace(carrying=np.ones(5, bool), keys=np.zeros((5, 1), bool))
+    carrying = take(states, np.arange(5))._replace(
+        carrying=np.ones(5, bool), keys=np.zeros((5, 1), bool)
+    )
     value(carrying)
     assert asked == [5, 5]  # what the agent carries is part of the state
     assert len(value) == 10
@@ -122,7 +131,9 @@ def test_a_value_is_asked_once_for_each_whole_state():
 def test_learned_values_are_those_of_the_observations():
     world, estimator = room(), Brightness(5)
     states = world.states()
-    np.testing.assert_array_equal(learned_value(world, estimator)(states), estimator.empowerment(world.observe(states)))
+    np.testing.assert_array_equal(
+        learned_value(world, estimator)(states), estimator.empowerment(world.observe(states))
+    )
 
 
 def test_outcomes_are_the_worlds_own_steps():
@@ -136,7 +147,9 @@ def test_outcomes_are_the_worlds_own_steps():
 
 def test_chance_is_drawn_with_its_probabilities():
     world = emp.from_transitions(np.array([[[0.0, 0.3, 0.7]], [[0, 1, 0]], [[0, 0, 1]]]))
-    after = advance(world, np.zeros(10000, np.int32), np.zeros(10000, int), np.random.default_rng(0))
+    after = advance(
+        world, np.zeros(10000, np.int32), np.zeros(10000, int), np.random.default_rng(0)
+    )
     np.testing.assert_allclose(np.bincount(after) / 10000, [0, 0.3, 0.7], atol=0.02)
 
 
@@ -145,7 +158,12 @@ def test_the_dead_stay_dead_and_their_episode_ends():
     episode = run_episode(world, Random(world, exact_value(world, 2)), 50)
     assert not episode.alive
     assert episode.steps <= 3
-    assert len(episode.states.agent) == episode.steps + 1 == len(episode.path) == len(episode.empowerment)
+    assert (
+        len(episode.states.agent)
+        == episode.steps + 1
+        == len(episode.path)
+        == len(episode.empowerment)
+    )
     assert episode.reachable_cells == 0
     assert episode.empowerment[-1] == 0
     assert (episode.path[-1] == episode.path[-2]).all()

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 
 import empowerment as emp
-from empowerment.behaviour import Greedy, Random, exact_value, expected_value, learn_averages, run_episode, run_episodes
+from empowerment.behaviour import (
+    Greedy,
+    Random,
+    exact_value,
+    expected_value,
+    learn_averages,
+    run_episode,
+    run_episodes,
+)
 from empowerment.behaviour.behaviour import candidates
 from empowerment.behaviour.greedy import Averages
 from empowerment.worlds.grid import GridWorld, Map
@@ -61,9 +69,9 @@ def test_greedy_survives_the_lava_where_random_play_does_not(name, doomed):
     world = emp.make(name)
     value, states = exact_value(world, K), world.states()
     greedy = run_episodes(world, Greedy(world, value), states, 60)
-    chance = run_episodes(world, Random(world, value), states, 60)
+    outcome = run_episodes(world, Random(world, value), states, 60)
     assert sum(not e.alive for e in greedy) <= doomed
-    assert sum(e.alive for e in chance) < 0.6 * len(chance)
+    assert sum(e.alive for e in outcome) < 0.6 * len(outcome)
     assert min(e.reachable_cells for e in greedy if e.alive) >= 2
 
 
@@ -71,7 +79,9 @@ def test_averages_by_hand():
     averages = Averages(2)
     views = np.array([[1.0], [1.0], [2.0], [1.0]])
     averages.update(views, np.array([0, 0, 1, 0]), np.array([2.0, 4.0, 7.0, 9.0]))
-    np.testing.assert_allclose(averages(np.array([[1.0], [2.0], [3.0]])), [[5, np.nan], [np.nan, 7], [np.nan] * 2])
+    np.testing.assert_allclose(
+        averages(np.array([[1.0], [2.0], [3.0]])), [[5, np.nan], [np.nan, 7], [np.nan] * 2]
+    )
 
 
 def test_model_free_greedy_learns_the_expected_values():

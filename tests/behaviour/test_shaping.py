@@ -1,4 +1,5 @@
-"""Shaping by a potential leaves the best policy of a task unchanged (Ng, Harada and Russell 1999)."""
+"""Shaping by a potential leaves the best policy of a task unchanged (Ng, Harada and Russell
+1999)."""
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from empowerment.worlds.world import take
 
 
 def random_task(seed):
-    """A random decision process, its rewards, and a potential that has nothing to do with either."""
+    """A random decision process, its rewards, and a potential that has nothing to do with
+    either."""
     rng = np.random.default_rng(seed)
     states, actions = rng.integers(2, 7), rng.integers(2, 4)
     world = emp.from_transitions(rng.dirichlet(np.full(states, 0.5), size=(states, actions)))
@@ -47,12 +49,16 @@ def test_empowerment_leaves_the_way_to_a_place_unchanged(gamma):
     reward = arrival(world, (3, 15))
     plain = plan(world, value, gamma, reward)
     shaped = plan(world, value, gamma, shape(reward, world, value, gamma, scale=2.0))
-    best = [p.scores(states) >= p.scores(states).max(axis=1, keepdims=True) - 1e-7 for p in (plain, shaped)]
+    best = [
+        p.scores(states) >= p.scores(states).max(axis=1, keepdims=True) - 1e-7
+        for p in (plain, shaped)
+    ]
     np.testing.assert_array_equal(*best)
 
 
 def test_a_difference_without_the_discount_changes_the_best_policy():
-    # What the proof above would not forgive: with E(s') - E(s) the agent is paid for staying away from low places.
+    # What the proof above would not forgive: with E(s') - E(s) the agent is paid for staying away
+    # from low places.
     world = GridWorld(Map.parse("#########\n#a......#\n#########", "corridor"))
     value, states = exact_value(world, 2), world.states()
     reward = arrival(world, (1, 1))
@@ -73,13 +79,16 @@ def test_shaping_adds_to_a_return_only_what_depends_on_its_ends(seed, gamma):
 
 
 def test_an_ended_episode_gains_a_constant_of_its_start():
-    # Both ways end in a terminal state, where the potential counts as 0 even if the estimate is not.
+    # Both ways end in a terminal state, where the potential counts as 0 even if the estimate is
+    # not.
     world = GridWorld(Map.parse("#######\n#.a..l#\n#######", "trap"))
 
     def wrong_after_death(states):
         return exact_value(world, 2)(states) + 1
 
-    for episode in run_episodes(world, Random(world, wrong_after_death), world.states(), 40, seed=0):
+    for episode in run_episodes(
+        world, Random(world, wrong_after_death), world.states(), 40, seed=0
+    ):
         assert not episode.alive
         before, after = take(episode.states, slice(0, -1)), take(episode.states, slice(1, None))
         added = potential_difference(world, wrong_after_death, 0.9, before, after)
@@ -101,7 +110,8 @@ ROOMS = """
 
 
 def test_shaping_guides_learning_where_a_reward_is_far():
-    # The task, to stand at the door with the key, pays only after both are done; empowerment leads to the key.
+    # The task, to stand at the door with the key, pays only after both are done; empowerment leads
+    # to the key.
     world = GridWorld(Map.parse(ROOMS, "rooms"))
     value = exact_value(world, 5)
 

@@ -19,12 +19,15 @@ def test_the_optimal_source_visits_all_ends_evenly():
     reached, _ = ends(world, world.start, 3)
     names = identify(reached).tolist()
     last = [play(world, world.start, draw(world.start, rng)) for _ in range(700)]
-    counts = np.bincount([names.index(identify(take(s, None))[0]) for s in last], minlength=len(names))
+    counts = np.bincount(
+        [names.index(identify(take(s, None))[0]) for s in last], minlength=len(names)
+    )
     np.testing.assert_allclose(counts / 700, 1 / len(names), atol=0.05)
 
 
 def test_the_source_of_a_random_world_is_that_of_its_capacity():
-    # Action 0 decides between two states with certainty, 2 and 3 between them only by chance: never drawn.
+    # Action 0 decides between two states with certainty, 2 and 3 between them only by chance: never
+    # drawn.
     certain, other, coin = [0, 1, 0], [0, 0, 1], [0, 0.5, 0.5]
     world = emp.from_transitions(np.array([[certain, other, coin]] * 3))
     draw, rng = exact_source(world, 1), np.random.default_rng(0)
@@ -41,7 +44,9 @@ def test_sequences_are_played_without_looking():
         asked.append(int(state.agent))
         return np.array([0, 1, 2, 3])
 
-    episodes = run_episodes(world, FromSource(world, exact_value(world, 1), draw), take(world.states(), [50]), 10)
+    episodes = run_episodes(
+        world, FromSource(world, exact_value(world, 1), draw), take(world.states(), [50]), 10
+    )
     assert len(asked) == 3
     np.testing.assert_array_equal(episodes[0].actions, [0, 1, 2, 3] * 2 + [0, 1])
     assert episodes[0].expected is None
@@ -52,6 +57,10 @@ def test_the_source_explores_more_than_random_play():
     value, starts = exact_value(world, 4), take(world.states(), np.arange(0, 292, 40))
 
     def visited(behaviour):
-        return np.mean([len(np.unique(e.states.agent)) for e in run_episodes(world, behaviour, starts, 120)])
+        return np.mean(
+            [len(np.unique(e.states.agent)) for e in run_episodes(world, behaviour, starts, 120)]
+        )
 
-    assert visited(FromSource(world, value, exact_source(world, 4))) > 1.2 * visited(Random(world, value))
+    assert visited(FromSource(world, value, exact_source(world, 4))) > 1.2 * visited(
+        Random(world, value)
+    )

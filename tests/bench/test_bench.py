@@ -20,7 +20,15 @@ from empowerment.bench.verify import blahut_arimoto, fingerprint, slow_value, ve
 from empowerment.cli import main
 from empowerment.worlds.distractor import Distractor
 
-QUICK = ("tree", "key-door", "two-rooms-k2", "frozen-lake-4x4", "minigrid-empty", "opaque-key-door", "channel-flip")
+QUICK = (
+    "tree",
+    "key-door",
+    "two-rooms-k2",
+    "frozen-lake-4x4",
+    "minigrid-empty",
+    "opaque-key-door",
+    "channel-flip",
+)
 
 
 def task(name) -> Task:
@@ -32,11 +40,25 @@ def test_there_are_tasks_of_every_kind():
     assert len(every) >= 40
     tags = {tag for one in every for tag in one.tags}
     assert not tags & {one.name for one in every}
-    assert {"paper", "held-out", "opaque", "slip", "minigrid", "continuous", "channel", "distractor", "core"} <= tags
+    assert {
+        "paper",
+        "held-out",
+        "opaque",
+        "slip",
+        "minigrid",
+        "continuous",
+        "channel",
+        "distractor",
+        "core",
+    } <= tags
     assert len(tasks("opaque")) >= 12
     assert 13 <= len(tasks("core")) <= 18
-    assert {one.horizon for one in every if one.name.startswith("two-rooms-k")} | {5} == set(range(1, 11))
-    with pytest.raises(ValueError, match=r"set 'held_out' is unknown \(did you mean 'held-out'\?\)"):
+    assert {one.horizon for one in every if one.name.startswith("two-rooms-k")} | {5} == set(
+        range(1, 11)
+    )
+    with pytest.raises(
+        ValueError, match=r"set 'held_out' is unknown \(did you mean 'held-out'\?\)"
+    ):
         tasks("held_out")
 
 
@@ -96,7 +118,9 @@ def test_a_changed_world_is_found():
 def test_the_independent_path_finds_a_wrong_solver(monkeypatch):
     """Everything stored and recomputed agrees, and is wrong."""
     one = task("frozen-lake-4x4")
-    wrong = certificates.Truth(*(getattr(one.truth(), name) + 0.01 for name in ("nats", "lower", "upper")))
+    wrong = certificates.Truth(
+        *(getattr(one.truth(), name) + 0.01 for name in ("nats", "lower", "upper"))
+    )
     monkeypatch.setattr("empowerment.bench.verify.stored", lambda name, version: wrong)
     monkeypatch.setattr(Task, "compute", lambda self: wrong)
     assert "by plain enumeration" in next(iter(verify([one]))).problem
@@ -137,19 +161,34 @@ def test_distraction_leaves_empowerment_alone():
     world = Distractor(emp.make("cross-room"))
     rng = np.random.default_rng(0)
     states = world.states()
-    chance = rng.standard_normal((len(states.agent), world.noise)).astype(np.float32)
-    after = world.step(states, np.zeros(len(states.agent), np.int64), chance)
-    assert np.array_equal(after.agent, world.grid.step(world.grid.states(), np.zeros(len(states.agent), int), 0).agent)
+    outcome = rng.standard_normal((len(states.agent), world.noise)).astype(np.float32)
+    after = world.step(states, np.zeros(len(states.agent), np.int64), outcome)
+    assert np.array_equal(
+        after.agent, world.grid.step(world.grid.states(), np.zeros(len(states.agent), int), 0).agent
+    )
     picture = world.observe(after)
     assert picture.shape[1:] == (24, 20, 3)
     assert len(np.unique(picture[:, -4:, :4, 0])) > 50
 
 
 def test_a_run_resumes_and_makes_a_table(tmp_path, monkeypatch, capsys):
-    args = ["bench", "run", "--set", "tree", "--estimator", "uniform-source", "sparse-sampling", "--seeds", "2"]
+    args = [
+        "bench",
+        "run",
+        "--set",
+        "tree",
+        "--estimator",
+        "uniform-source",
+        "sparse-sampling",
+        "--seeds",
+        "2",
+    ]
     main([*args, "--out", str(tmp_path), "--processes", "1", "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["estimator"], row["seeds"]) for row in rows] == [("uniform-source", 2), ("sparse-sampling", 2)]
+    assert [(row["estimator"], row["seeds"]) for row in rows] == [
+        ("uniform-source", 2),
+        ("sparse-sampling", 2),
+    ]
     assert rows[1]["r2"] > 0.99
     monkeypatch.setattr(runner, "_do", lambda *args: pytest.fail("done again"))
     main([*args, "--out", str(tmp_path), "--processes", "1", "--json"])
@@ -162,7 +201,9 @@ def test_learned_estimators_fit(name, monkeypatch):
     """A few updates: what comes out are numbers, with their costs."""
     monkeypatch.setattr(estimators, "POINTS", 2)
     one = task("tree")
-    few = replace(ESTIMATORS[name], settings={**ESTIMATORS[name].settings, "updates": 4, "batch": 64})
+    few = replace(
+        ESTIMATORS[name], settings={**ESTIMATORS[name].settings, "updates": 4, "batch": 64}
+    )
     fitted = few.fit(one, 0)
     assert np.isfinite(fitted.values(one.observations())).all()
     assert fitted.steps == 4 * 64 * one.horizon
@@ -171,7 +212,12 @@ def test_learned_estimators_fit(name, monkeypatch):
 
 def test_water_filling_is_exact_where_the_world_is_linear():
     one = task("point-mass")
-    assert score(one, ESTIMATORS["water-filling"].fit(one, 0).values(one.observations())).relative_error < 1e-5
+    assert (
+        score(
+            one, ESTIMATORS["water-filling"].fit(one, 0).values(one.observations())
+        ).relative_error
+        < 1e-5
+    )
 
 
 def test_estimators_say_what_they_apply_to():
@@ -235,7 +281,9 @@ def test_the_list_says_what_there_is(capsys):
 def test_tasks_can_be_sent_to_other_processes(tmp_path):
     for one in tasks():
         assert pickle.loads(pickle.dumps(one)).name == one.name
-    rows = emp.bench.run("tree", ["uniform-source", "sparse-sampling"], out=tmp_path, processes=2, progress=False)
+    rows = emp.bench.run(
+        "tree", ["uniform-source", "sparse-sampling"], out=tmp_path, processes=2, progress=False
+    )
     assert [row["estimator"] for row in rows] == ["uniform-source", "sparse-sampling"]
 
 
@@ -254,7 +302,9 @@ def test_a_failing_estimator_is_named(tmp_path):
         def fit(self, task, seed):
             return lambda observations: np.full(len(observations), np.nan)
 
-    with pytest.raises(ValueError, match="'failing' failed on task 'tree', seed 0: values of task 'tree' hold nan"):
+    with pytest.raises(
+        ValueError, match="'failing' failed on task 'tree', seed 0: values of task 'tree' hold nan"
+    ):
         emp.bench.run("tree", [Failing()], out=tmp_path, processes=1, progress=False)
 
 
@@ -285,7 +335,9 @@ def test_baselines_where_chance_decides_and_where_actions_are_continuous(name, m
 def test_an_estimator_of_ones_own(tmp_path):
     """The example takes ten lines, and runs."""
     own = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_estimator.py"))
-    rows = emp.bench.run([task("tree")], [own["CountedMoves"]()], out=tmp_path, processes=1, progress=False)
+    rows = emp.bench.run(
+        [task("tree")], [own["CountedMoves"]()], out=tmp_path, processes=1, progress=False
+    )
     assert rows[0]["estimator"] == "counted-moves"
     assert rows[0]["r2"] < 1
 
@@ -301,7 +353,10 @@ def test_values_may_be_a_plain_function(tmp_path):
             return LookUp(task.observations(), task.truth().nats)
 
     assert not isinstance(Plain().fit(task("tree"), 0), Fitted)
-    assert emp.bench.run([task("tree")], [Plain()], out=tmp_path, processes=1, progress=False)[0]["r2"] == 1.0
+    assert (
+        emp.bench.run([task("tree")], [Plain()], out=tmp_path, processes=1, progress=False)[0]["r2"]
+        == 1.0
+    )
 
 
 def test_two_tasks_cannot_share_a_name(monkeypatch):

@@ -7,7 +7,13 @@ from scipy.special import rel_entr
 import empowerment as emp
 from empowerment.channel import channel, rows_of
 from empowerment.model_based import importance as module
-from empowerment.model_based.importance import Discrete, Normal, importance, importance_landscape, reweighted
+from empowerment.model_based.importance import (
+    Discrete,
+    Normal,
+    importance,
+    importance_landscape,
+    reweighted,
+)
 
 MAP = "#######\n#.....#\n#a..#.#\n#.....#\n#######\n"
 
@@ -20,7 +26,8 @@ def world(tmp_path_factory):
 
 
 class Mean:
-    """A discrete channel whose first ends are drawn in exact proportion: J draws without luck, for tests by hand."""
+    """A discrete channel whose first ends are drawn in exact proportion: J draws without luck, for
+    tests by hand."""
 
     def __init__(self, matrix, draws):
         self.matrix, self.size, self._draws = np.asarray(matrix), len(matrix), draws
@@ -104,7 +111,11 @@ def test_memory_is_bounded_by_blocks(monkeypatch):
     model, shapes = Normal(x, np.full_like(x, 0.5)), []
     kept = importance(model, draws=4, iterations=20)
     original = Normal.log_density
-    monkeypatch.setattr(Normal, "log_density", lambda self, ends: (shapes.append(len(ends)), original(self, ends))[1])
+    monkeypatch.setattr(
+        Normal,
+        "log_density",
+        lambda self, ends: (shapes.append(len(ends)), original(self, ends))[1],
+    )
     monkeypatch.setattr(module, "BLOCK", 500)
     monkeypatch.setattr(module, "KEPT", 0)
     again = importance(model, draws=4, iterations=20)

@@ -14,13 +14,29 @@ from empowerment.model_based.linearised import linearised
 from empowerment.model_based.reparameterised import Starts, imagine
 from empowerment.variational import training
 from empowerment.variational.checkpoint import flatten
+from empowerment.variational.config import Config, make_config
 from empowerment.variational.learner import Model
 from empowerment.variational.sequence import Gaussian
-from empowerment.variational.settings import Config
 
 MAP = "######\n#...a#\n#.#..#\n######\n"
-TINY = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "optimiser": "adam", "progress": False}
-QUICK = {"updates": 400, "batch": 256, "hidden": 32, "features": 32, "optimiser": "adam", "progress": False}
+TINY = {
+    "updates": 20,
+    "batch": 64,
+    "hidden": 16,
+    "features": 12,
+    "layers": 2,
+    "optimiser": "adam",
+    "progress": False,
+}
+QUICK = {
+    "updates": 400,
+    "batch": 256,
+    "hidden": 32,
+    "features": 32,
+    "layers": 2,
+    "optimiser": "adam",
+    "progress": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +50,12 @@ def test_imagined_windows_carry_gradients():
     """In s' = s + a + noise the end moves with the source's mean, one for one at each step."""
     world = emp.make("point-mass", damping=0.0, stiffness=0.0)
     starts = Starts(jax.tree.map(lambda x: jnp.zeros((8, 1)), world.start), jax.random.key(0))
-    model = Model(Config(horizon=1, hidden=16, features=12), Gaussian(1, 1.0), jnp.ones((4, 2)), key=jax.random.key(1))
+    model = Model(
+        Config(horizon=1, hidden=16, features=12),
+        Gaussian(1, 1.0),
+        jnp.ones((4, 2)),
+        key=jax.random.key(1),
+    )
 
     def mean_end(shift):
         moved = jax.tree.map(lambda x: x, model)
@@ -79,7 +100,7 @@ def test_a_learned_model_foretells_steps():
 
 
 def test_importance_weights_are_learned(small):
-    est = emp.train(small, 2, method="importance", sequences=200, draws=50, **QUICK)
+    est = emp.train(small, 2, method="importance", sequences=200, **QUICK)
     fit = emp.compare(est.landscape(), emp.exact(small, 2))
     assert fit.rms < 0.1, str(fit)
     assert (est.bound(samples=500).nats <= emp.exact(small, 2).nats + 0.1).all()
@@ -88,11 +109,13 @@ def test_importance_weights_are_learned(small):
 def test_importance_weights_are_those_of_every_state():
     """Also of those that an agent has yet to come to, with the key in hand and the door open."""
     world = emp.make("key-door")
-    run = training.prepare(world, training.checked(world, 1, {"method": "importance", "sequences": 5, "draws": 1}))
-    assert len(run.experience.starts) > 2 * len(world.states().agent)
+    run = training.prepare(world, make_config(world, 1, {"method": "importance", "sequences": 5}))
+    assert len(run.collector.starts) > 2 * len(world.states().agent)
 
 
-@pytest.mark.parametrize(("name", "settings"), [("point-mass", {"method": "reparameterised", "model": "learned"})])
+@pytest.mark.parametrize(
+    ("name", "settings"), [("point-mass", {"method": "reparameterised", "model": "learned"})]
+)
 def test_runs_with_a_model_are_kept_and_taken_up(name, settings, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "CHUNK", 10)
     rough = partial(learn_world, transitions=512, hidden=8, updates=20)
@@ -102,12 +125,16 @@ def test_runs_with_a_model_are_kept_and_taken_up(name, settings, tmp_path, monke
     with monkeypatch.context() as patch:
         original = training.RunDirectory.save
         patch.setattr(
-            training.RunDirectory, "save", lambda *a: (original(*a), (_ for _ in ()).throw(KeyboardInterrupt))
+            training.RunDirectory,
+            "save",
+            lambda *a: (original(*a), (_ for _ in ()).throw(KeyboardInterrupt)),
         )
         with pytest.raises(KeyboardInterrupt):
             emp.train(world, 2, out=tmp_path / "cut", **settings, **TINY)
     resumed = emp.train(world, 2, out=tmp_path / "cut", resume=True, **settings, **TINY)
-    for one, two in zip(flatten(whole.model).values(), flatten(resumed.model).values(), strict=True):
+    for one, two in zip(
+        flatten(whole.model).values(), flatten(resumed.model).values(), strict=True
+    ):
         assert np.array_equal(one, two)
     assert emp.load(tmp_path / "cut").config.method == "reparameterised"
 
@@ -118,7 +145,11 @@ def test_runs_with_a_model_are_kept_and_taken_up(name, settings, tmp_path, monke
         ("two-rooms", {"method": "reparameterised"}, "needs continuous actions"),
         ("point-mass", {"method": "importance"}, "needs a table of chances"),
         ("two-rooms", {"method": "magic"}, "method='magic' is unknown"),
-        ("point-mass", {"method": "reparameterised", "beta": 0.5}, "beta=0.5 is for method='variational'"),
+        (
+            "point-mass",
+            {"method": "reparameterised", "beta": 0.5},
+            "beta=0.5 is for method='variational'",
+        ),
         ("point-mass", {"method": "reparameterised", "model": "mine"}, "model='mine' is unknown"),
     ],
 )

@@ -17,7 +17,9 @@ emp.train(emp.make("two-rooms"), 2, updates=10, batch=64, progress=False)
 
 
 def train(cache):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")} | {compiled.SWITCH: str(cache)}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")} | {
+        compiled.SWITCH: str(cache)
+    }
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, env=environment, timeout=300)
 
 
@@ -26,7 +28,9 @@ def test_a_second_training_takes_what_the_first_has_compiled(tmp_path):
     kept = {path.name for path in tmp_path.rglob("jit__updates*-cache")}
     assert kept
     train(tmp_path)
-    assert {path.name for path in tmp_path.rglob("jit__updates*-cache")} == kept, "not compiled again"
+    assert {path.name for path in tmp_path.rglob("jit__updates*-cache")} == kept, (
+        "not compiled again"
+    )
 
 
 def test_it_can_be_switched_off(tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
-"""Learning with continuous actions: the price of power by hand, and learned empowerment against closed forms."""
+"""Learning with continuous actions: the price of power by hand, and learned empowerment against
+closed forms."""
 
 import equinox as eqx
 import jax
@@ -9,16 +10,18 @@ import pytest
 import empowerment as emp
 from empowerment.gaussian import linear_empowerment
 from empowerment.variational import estimator
-from empowerment.variational.experience import Batch
+from empowerment.variational.collect import Batch
+from empowerment.variational.config import configure
 from empowerment.variational.learner import PRICE_RATE, Learner, cost
 from empowerment.variational.sequence import Gaussian
-from empowerment.variational.settings import configure
 
 SMALL = {"batch": 512, "features": 32, "hidden": 64}
 
 
 def learner(horizon=2, power=4.0):
-    return Learner(configure(horizon, {"updates": 10, "features": 8, "hidden": 8}), Gaussian(2, power))
+    return Learner(
+        configure(horizon, {"updates": 10, "features": 8, "hidden": 8}), Gaussian(2, power)
+    )
 
 
 def windows(scale):
@@ -40,7 +43,8 @@ def test_power_beyond_what_is_allowed_makes_it_dearer():
 
 
 def test_what_power_costs_is_refunded():
-    """Price 1/4: a sequence of |a|² = 16 costs 4 nats, and the allowed power of two actions, 8, is 2 nats."""
+    """Price 1/4: a sequence of |a|² = 16 costs 4 nats, and the allowed power of two actions, 8, is
+    2 nats."""
     state = learner().init(jnp.ones((4, 3)) * jnp.arange(4.0)[:, None], key=jax.random.key(0))
     assert np.allclose(cost(state.model, windows(2.0).actions), 4.0)
     assert float(state.model.refund()) == pytest.approx(2.0)
@@ -50,7 +54,8 @@ def test_what_power_costs_is_refunded():
 
 
 def test_bound_keeps_to_the_allowed_power(monkeypatch):
-    """At first q is N(0, 1); a source N(0, σ²) with σ > 1 is played as N(0, 1), so that H(h) falls by ln σ."""
+    """At first q is N(0, 1); a source N(0, σ²) with σ > 1 is played as N(0, 1), so that H(h) falls
+    by ln σ."""
     world, config = emp.make("point-mass"), configure(1, {"beta": 0.5, "features": 8, "hidden": 8})
     sample = jnp.ones((4, 2)) * jnp.arange(4.0)[:, None]
     model = Learner(config, Gaussian(1, 1.0)).init(sample, key=jax.random.key(0)).model
@@ -60,7 +65,9 @@ def test_bound_keeps_to_the_allowed_power(monkeypatch):
     found = estimator.Estimator(wider, config, world).bound(samples=20_000)
     log_std = np.tanh(0.5)
     entropy = 0.5 * np.log(2 * np.pi * np.e)
-    by_hand = -0.5 * np.log(2 * np.pi) - 0.5 * np.exp(2 * log_std) + 2 * (entropy + log_std) - log_std
+    by_hand = (
+        -0.5 * np.log(2 * np.pi) - 0.5 * np.exp(2 * log_std) + 2 * (entropy + log_std) - log_std
+    )
     assert found.nats == pytest.approx(by_hand, abs=0.03)
     assert max(float((actions**2).mean()) for actions in sent) < 1 + 1e-5
 
@@ -103,7 +110,9 @@ def test_a_short_run_comes_near_resumes_and_loads(tmp_path):
         (0.3, 2, 0.8, 1),
     ],
 )
-def test_learned_empowerment_is_within_three_per_cent_of_the_closed_form(noise, horizon, beta, dimensions, seed):
+def test_learned_empowerment_is_within_three_per_cent_of_the_closed_form(
+    noise, horizon, beta, dimensions, seed
+):
     world = emp.make("point-mass", noise=noise, dimensions=dimensions)
     truth = linear_empowerment(*world.matrices(), horizon, 1.0, beta)
     learned = emp.train(world, horizon, seed, beta=beta, progress=False).landscape().nats

@@ -28,7 +28,8 @@ class Dead(BaseException):
 
 
 def write(out, chunks=4):
-    """What a training does with its directory; the arrays stand for everything that is carried on."""
+    """What a training does with its directory; the arrays stand for everything that is carried
+    on."""
     directory = RunDirectory(out)
     with directory.locked():
         done, carry = 0, np.zeros(3)
@@ -47,12 +48,17 @@ def write(out, chunks=4):
 
 
 def content(out):
-    return {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file() and p.name != "lock"}
+    return {
+        p.relative_to(out): p.read_bytes()
+        for p in out.rglob("*")
+        if p.is_file() and p.name != "lock"
+    }
 
 
 @contextlib.contextmanager
 def dying(monkeypatch, at):
-    """Every call that changes the disk, from number `at` on, is one that a dead process does not make."""
+    """Every call that changes the disk, from number `at` on, is one that a dead process does not
+    make."""
     calls = []
 
     def fragile(function):
@@ -100,7 +106,9 @@ def test_a_full_disk_is_one_sentence_and_the_last_checkpoint_stands(tmp_path, mo
         with contextlib.suppress(ValueError):
             write(tmp_path / "run")
         if len(flushes) > at:
-            with pytest.raises(ValueError, match=r"cannot be written \(No space left on device\).*resume"):
+            with pytest.raises(
+                ValueError, match=r"cannot be written \(No space left on device\).*resume"
+            ):
                 write(tmp_path / "run")
     assert not list(tmp_path.rglob(".*.partial")), "no half-written file takes up room"
     write(tmp_path / "run")
@@ -135,7 +143,10 @@ def test_a_read_only_directory_is_one_sentence():
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         out = Path(name)
         out.chmod(0o555)
-        with unprivileged(), pytest.raises(ValueError, match=r"cannot be written.*Permission denied"):
+        with (
+            unprivileged(),
+            pytest.raises(ValueError, match=r"cannot be written.*Permission denied"),
+        ):
             write(out)
         out.chmod(0o755)
         assert not list(out.iterdir())
@@ -169,26 +180,41 @@ def command(*args):
     heard = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", code, *args], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code, *args],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
     finally:
         signal.signal(signal.SIGINT, heard)
 
 
 def interrupted(process):
-    """What it says at Ctrl-C. One that falls into a clean-up of Python's memory is lost there; a user tries again."""
+    """What it says at Ctrl-C. One that falls into a clean-up of Python's memory is lost there; a
+    user tries again."""
     for _ in range(30):
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             said = process.communicate(timeout=30)[1]
-            return re.sub(r"Exception ignored in.*?KeyboardInterrupt\s*\n", "", said, flags=re.DOTALL)
+            return re.sub(
+                r"Exception ignored in.*?KeyboardInterrupt\s*\n", "", said, flags=re.DOTALL
+            )
     raise AssertionError("it does not listen")
 
 
 def test_a_second_process_is_refused_and_an_interrupt_leaves_a_usable_run(tmp_path):
     """The command line itself: two processes on one directory, then Ctrl-C."""
     (tmp_path / "map.txt").write_text("#####\n#a..#\n#####\n")
-    args = ["train", str(tmp_path / "map.txt"), "--horizon", "1", "--updates", "99999", "--out", str(tmp_path / "run")]
+    args = [
+        "train",
+        str(tmp_path / "map.txt"),
+        "--horizon",
+        "1",
+        "--updates",
+        "99999",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     first = command(*args)
     try:
         while not list(tmp_path.glob("run/checkpoints/*.safetensors")):
@@ -210,6 +236,13 @@ def test_a_second_process_is_refused_and_an_interrupt_leaves_a_usable_run(tmp_pa
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
 def test_killed_trainings_end_the_same(kills):
-    args = [sys.executable, ROOT / "benchmarks" / "kills.py", "--kills", str(kills), "--updates", "8"]
+    args = [
+        sys.executable,
+        ROOT / "benchmarks" / "kills.py",
+        "--kills",
+        str(kills),
+        "--updates",
+        "8",
+    ]
     done = subprocess.run(args, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

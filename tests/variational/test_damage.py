@@ -1,4 +1,5 @@
-"""Run directories that are damaged or planted: one sentence or the checkpoint before, never a wrong number."""
+"""Run directories that are damaged or planted: one sentence or the checkpoint before, never a wrong
+number."""
 
 import contextlib
 import json
@@ -16,8 +17,21 @@ from empowerment.variational import training
 from empowerment.variational.checkpoint import RunDirectory, _digest_of_facts
 
 RUNS = Path(__file__).parent / "runs"
-SETTINGS = {"updates": 20, "batch": 16, "hidden": 6, "features": 5, "optimiser": "adam", "progress": False}
-FILES = ("run.json", "metrics.jsonl", "checkpoints/00000010.safetensors", "checkpoints/00000020.safetensors")
+SETTINGS = {
+    "updates": 20,
+    "batch": 16,
+    "hidden": 6,
+    "features": 5,
+    "layers": 2,
+    "optimiser": "adam",
+    "progress": False,
+}
+FILES = (
+    "run.json",
+    "metrics.jsonl",
+    "checkpoints/00000010.safetensors",
+    "checkpoints/00000020.safetensors",
+)
 
 
 @pytest.fixture
@@ -44,7 +58,9 @@ def test_the_format_can_be_resumed(run, monkeypatch, capsys):
     (run / FILES[-1]).write_bytes(b"")
     assert np.allclose(resume(run).landscape().nats, expected(run), rtol=0, atol=1e-5)
     assert "00000020.safetensors' is damaged" in capsys.readouterr().err
-    assert [json.loads(line)["updates"] for line in (run / "metrics.jsonl").read_text().splitlines()] == [10, 20]
+    assert [
+        json.loads(line)["updates"] for line in (run / "metrics.jsonl").read_text().splitlines()
+    ] == [10, 20]
     assert (run / "metrics.jsonl").read_text().splitlines()[0] == lines.splitlines()[0]
 
 
@@ -60,7 +76,8 @@ def harm(data, kind, rng):
 @pytest.mark.parametrize("kind", ["emptied", "truncated", "flipped"])
 @pytest.mark.parametrize("file", FILES)
 def test_damage_is_named_and_never_gives_a_wrong_number(run, capsys, kind, file):
-    """`load`, and `newest` for a run that goes on, give exactly what was saved, or say which file is bad."""
+    """`load`, and `newest` for a run that goes on, give exactly what was saved, or say which file
+    is bad."""
     good = {path: _arrays(run, path) for path in FILES[2:]}
     described = json.loads((run / "run.json").read_text())
     original, rng, said = (run / file).read_bytes(), np.random.default_rng(0), 0
@@ -86,7 +103,9 @@ def test_damage_is_named_and_never_gives_a_wrong_number(run, capsys, kind, file)
     elif file == "metrics.jsonl" and kind == "truncated":
         assert said > 50
     else:
-        assert said >= (1 if kind == "emptied" else 59)  # a flip may fall into the JSON's white space
+        assert said >= (
+            1 if kind == "emptied" else 59
+        )  # a flip may fall into the JSON's white space
 
 
 def _arrays(run, file):
@@ -152,7 +171,9 @@ class Trap:
         return os.mkdir, (str(self._path),)
 
 
-@pytest.mark.parametrize("file", [*FILES, "checkpoints/00000030.safetensors", "checkpoints/00000030.pkl"])
+@pytest.mark.parametrize(
+    "file", [*FILES, "checkpoints/00000030.safetensors", "checkpoints/00000030.pkl"]
+)
 def test_a_planted_pickle_is_never_opened(run, tmp_path, file):
     (run / file).write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
     with contextlib.suppress(ValueError):
@@ -217,7 +238,9 @@ def test_a_planted_description_is_one_sentence_and_takes_no_memory(run, facts):
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("data", [b"[" * 10**6, b"\xff\xfe", b'{"format": 1' + b"0" * 10**5 + b"}", b"null", b"[]"])
+@pytest.mark.parametrize(
+    "data", [b"[" * 10**6, b"\xff\xfe", b'{"format": 1' + b"0" * 10**5 + b"}", b"null", b"[]"]
+)
 def test_a_description_that_is_no_description(run, data):
     (run / "run.json").write_bytes(data)
     with pytest.raises(ValueError, match=r"run\.json"):
@@ -244,7 +267,9 @@ def test_names_cannot_leave_the_directory(run, tmp_path, monkeypatch, capsys):
 
     save_landscape(emp.exact(world, 1), out)
     with pytest.raises(SystemExit):
-        main(["act", str(run), "--steps", "2", "--out", str(out)])  # its checkpoint is of another world
+        main(
+            ["act", str(run), "--steps", "2", "--out", str(out)]
+        )  # its checkpoint is of another world
     assert not list(tmp_path.glob("escaped*"))
     assert not list((tmp_path / "deep").glob("escaped*"))
 

@@ -1,4 +1,5 @@
-"""Experience on the host: windows that never bridge a reset, and learning on real third-party environments."""
+"""Experience on the host: windows that never bridge a reset, and learning on real third-party
+environments."""
 
 import json
 
@@ -11,18 +12,29 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import empowerment as emp
 from empowerment.cli import main
-from empowerment.variational import experience, host, training
+from empowerment.variational import collect, host, training
+from empowerment.variational.config import make_config
 from empowerment.variational.host import play
 from empowerment.worlds.copies import Copies
 from empowerment.worlds.learnable import HostWorld
 from empowerment.worlds.world import Continuous, World
 
-TINY = {"updates": 6, "batch": 32, "hidden": 12, "features": 10, "optimiser": "adam", "progress": False}
+TINY = {
+    "updates": 6,
+    "batch": 32,
+    "hidden": 12,
+    "features": 10,
+    "layers": 2,
+    "ema": 0.0,
+    "optimiser": "adam",
+    "progress": False,
+}
 HORIZON = 3
 
 
 class Counter(gymnasium.Env):
-    """Shows which episode and which step of it this is, and the sum of its actions. Episodes last 4 to 9 steps."""
+    """Shows which episode and which step of it this is, and the sum of its actions. Episodes last 4
+    to 9 steps."""
 
     observation_space = gymnasium.spaces.Box(-1, 1e6, (3,))
     action_space = gymnasium.spaces.Discrete(3, start=5)
@@ -56,11 +68,15 @@ def quick_compilation():
 
 
 def counters(mode, copies=5, **options):
-    return HostWorld(SyncVectorEnv([lambda: Counter(**options)] * copies, autoreset_mode=mode), "counter")
+    return HostWorld(
+        SyncVectorEnv([lambda: Counter(**options)] * copies, autoreset_mode=mode), "counter"
+    )
 
 
 def uniform(frames, rows, *, key):
-    return jax.random.randint(key, (len(rows), HORIZON), 0, 2), np.full(len(rows), -HORIZON * np.log(2))
+    return jax.random.randint(key, (len(rows), HORIZON), 0, 2), np.full(
+        len(rows), -HORIZON * np.log(2)
+    )
 
 
 def windows(world, rounds=60, seed=0):
@@ -81,7 +97,9 @@ def test_windows_never_bridge_a_reset(mode):
     assert short.any(), "episodes that end inside a window are kept"
     assert (end[short, 1] >= 4).all(), "and only those are short"
     done = np.arange(HORIZON) < steps[:, None]
-    assert np.array_equal((actions * done).sum(1), (end - start)[:, 2]), "the actions are those that were played"
+    assert np.array_equal((actions * done).sum(1), (end - start)[:, 2]), (
+        "the actions are those that were played"
+    )
     assert len({tuple(row) for row in start[:, :2]}) > 20, "windows start all over an episode"
 
 
@@ -96,24 +114,28 @@ def test_windows_that_a_time_limit_cuts_off_are_dropped(mode):
 
 def test_an_environment_that_is_always_cut_off_is_refused():
     world = counters(AutoresetMode.SAME_STEP, terminates=False, length=2)
-    with pytest.raises(ValueError, match=r"'counter' was cut off before 3 actions.*max_episode_steps"):
+    with pytest.raises(
+        ValueError, match=r"'counter' was cut off before 3 actions.*max_episode_steps"
+    ):
         emp.train(world, HORIZON, **TINY)
 
 
 def test_recent_windows_replace_the_oldest():
-    recent = host.Recent(6)
+    recent = host.ReplayBuffer(6)
     for i in range(4):
         part = np.full((2, 1), i)
         recent.add(host.Windows(part, part + 10, part, part[:, 0] - 5.0))
     batch = host.spread(None, recent.draw(6, np.random.default_rng(0)))
     assert sorted(np.asarray(batch.actions)[:, 0].tolist()) == [1, 1, 2, 2, 3, 3]
     assert np.array_equal(batch.frames[batch.end], batch.frames[batch.start] + 10)
-    assert np.array_equal(batch.log_b, batch.actions[:, 0] - 5.0), "each keeps the probability it was drawn with"
+    assert np.array_equal(batch.log_b, batch.actions[:, 0] - 5.0), (
+        "each keeps the probability it was drawn with"
+    )
 
 
 def test_each_window_is_learned_from_about_eight_times():
     world = counters(AutoresetMode.SAME_STEP, copies=4)
-    own, played = host.HostExperience(world, 64), []
+    own, played = host.StreamCollector(world, 64), []
 
     def choose(frames, rows, *, key):
         played.append(len(rows))
@@ -128,7 +150,7 @@ def test_each_window_is_learned_from_about_eight_times():
 
 def test_the_same_key_gives_the_same_windows():
     def collected(seed):
-        own = host.HostExperience(emp.from_gymnasium(gymnasium.make("CartPole-v1"), copies=4), 16)
+        own = host.StreamCollector(emp.from_gymnasium(gymnasium.make("CartPole-v1"), copies=4), 16)
         return own.collect((), uniform, key=jax.random.key(seed))[1]
 
     one, two, other = (collected(seed) for seed in (1, 1, 2))
@@ -141,7 +163,9 @@ def test_cart_pole_resumes_and_loads(tmp_path, monkeypatch, capsys):
     world = emp.from_gymnasium(gymnasium.make("CartPole-v1"), copies=4)
     told = Told()
     est = emp.train(world, 1, out=tmp_path / "run", trackers=[told], **TINY)
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
     assert [line["updates"] for line in lines] == [3, 6]
     assert all(np.isfinite(list(line.values())).all() for line in lines)
     assert told.calls == [("start", 6), ("log", 3), ("log", 6), ("finish",)]
@@ -206,7 +230,10 @@ def test_tensor_board_is_written(tmp_path):
 @pytest.mark.slow
 def test_what_is_learned_on_the_host_is_exact_empowerment():
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    exact, cells = emp.exact(emp.from_gymnasium(env), 2), np.flatnonzero(~np.isin(np.arange(16), (5, 7, 11, 12, 15)))
+    exact, cells = (
+        emp.exact(emp.from_gymnasium(env), 2),
+        np.flatnonzero(~np.isin(np.arange(16), (5, 7, 11, 12, 15))),
+    )
     world = emp.from_gymnasium(env, learn=True, copies=16)
     est = emp.train(world, 2, updates=2000, batch=512, hidden=64, progress=False)
     error = est.landscape(states=cells).nats - exact.nats[cells]
@@ -216,30 +243,29 @@ def test_what_is_learned_on_the_host_is_exact_empowerment():
 
 @pytest.mark.parametrize("limits", [(10, 1000), (10, 20)], ids=["table with pictures", "host"])
 def test_mini_grids_beyond_the_table(limits, monkeypatch):
-    monkeypatch.setattr(experience, "LARGEST_TABLE", limits[0])
-    monkeypatch.setattr(experience, "LARGEST_HOST_TABLE", limits[1])
+    monkeypatch.setattr(collect, "LARGEST_TABLE", limits[0])
+    monkeypatch.setattr(collect, "LARGEST_HOST_TABLE", limits[1])
     env = gymnasium.make("MiniGrid-Empty-5x5-v0")
     env.reset(seed=0)
     world = emp.from_gymnasium(env)
-    run = training.prepare(world, training.configure(2, {"batch": 32, "windows": 2}))
-    assert run.experience.on_host == (limits[1] == 20)
-    est = emp.train(world, 1, **TINY, windows=1)
+    run = training.prepare(world, make_config(world, 2, {"batch": 32}))
+    assert run.collector.on_host == (limits[1] == 20)
+    est = emp.train(world, 1, **TINY)
     assert np.isfinite(est.landscape().nats).all()
 
 
 def test_settings_that_move_agents_do_not_apply():
-    with pytest.raises(ValueError, match=r"revisit=0.5 does not apply to environment 'counter'"):
-        emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, revisit=0.5, **TINY)
-    emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, revisit=None, **TINY)
+    with pytest.raises(ValueError, match=r"outcomes=2 does not apply to 'counter'"):
+        emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, outcomes=2, **TINY)
 
 
 class Line(World):
     """Steps to the right, with an end at 2."""
 
-    name, actions, chances, on_host, start = "line", ("x",), 0, True, np.float32(0)
+    name, actions, outcomes, on_host, start = "line", ("x",), None, True, np.float32(0)
     continuous = Continuous(1)
 
-    def step(self, state, action, chance):
+    def step(self, state, action, outcome):
         return np.where(state < 2, state + 1, state)
 
     def observe(self, state):
@@ -254,14 +280,14 @@ class Line(World):
     def scatter(self, count, rng):
         return np.arange(count, dtype=np.float32)
 
-    def draw_chance(self, state, action, rng):
+    def draw_outcome(self, state, action, rng):
         return None
 
 
 @pytest.mark.parametrize("breaks", [False, True])
 def test_an_end_is_no_failure_unless_it_is_said_to_be(breaks):
     line = Line()
-    line.breaks = breaks
+    line.terminal_is_failure = breaks
     copies = Copies(line, 2, 0.0)
     copies.begin(0)
     windows = play(copies, np.zeros((2, 3, 1)), np.zeros(2))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import empowerment as emp
-from empowerment.variational import information
-from empowerment.variational.channels import Inputs, channel_experience
+from empowerment.variational.channels import Inputs, channel_collector
 from empowerment.variational.sequence import Categorical
 
 QUICK = {"updates": 300, "batch": 512, "samples": 2**15, "optimiser": "adam"}
@@ -23,13 +22,18 @@ def test_binary_symmetric_channel_in_numpy():
     assert found.bits == pytest.approx(found.nats / np.log(2))
     assert found.source.probabilities == pytest.approx([0.5, 0.5], abs=0.05)
     assert found.decoder.mode(np.array([0, 1])).tolist() == [0, 1]
-    assert np.exp(found.decoder.log_prob(np.array([0, 1]), np.array([0, 0]))) == pytest.approx([0.9, 0.1], abs=0.03)
+    assert np.exp(found.decoder.log_prob(np.array([0, 1]), np.array([0, 0]))) == pytest.approx(
+        [0.9, 0.1], abs=0.03
+    )
     assert set(found.source.sample(100)) == {0, 1}
     assert found.power is None
 
 
 def test_gaussian_channel_keeps_to_its_power():
-    found, truth = emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 32, **QUICK), 0.5 * np.log(5)
+    found, truth = (
+        emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 32, **QUICK),
+        0.5 * np.log(5),
+    )
     assert 0.95 * truth < found.nats < truth + 3 * found.error
     assert found.power <= 4.0
     sent = found.source.sample(20_000)
@@ -67,20 +71,11 @@ def test_entropy_constraint_and_sequences():
     assert twice.nats == pytest.approx(2 * (np.log(2) - entropy(0.1)), rel=0.03)
 
 
-def test_settings_of_channels_are_settled_as_those_of_worlds(monkeypatch):
-    seen, learn = [], information.learn
-    monkeypatch.setattr(
-        information, "learn", lambda run, *args, **rest: (seen.append(run.learner.config), learn(run, *args, **rest))[1]
-    )
-    few = {"updates": 2, "batch": 32, "samples": 100}
-    emp.maximise_information(flipped, 2, 8, standardise=True, windows=None, **few)
-    emp.maximise_information(flipped, 2, 8, **few)
-    assert [(config.standardise, config.ramp) for config in seen] == [(True, 0.1), (False, 0.0)]
-
-
 def test_few_samples_keep_to_the_power_as_many_do():
     few, many = (
-        emp.maximise_information(noisy, emp.Gaussian(1, power=4.0), 8, samples=samples, updates=2, batch=32)
+        emp.maximise_information(
+            noisy, emp.Gaussian(1, power=4.0), 8, samples=samples, updates=2, batch=32
+        )
         for samples in (2, 2**17)
     )
     assert few.power == pytest.approx(many.power, rel=0.05), "measured on a whole block of inputs"
@@ -122,10 +117,22 @@ def test_inputs_come_and_go():
         (flipped, {"source": 2, "steps": 0}, "steps=0"),
         (flipped, {"source": 2, "updats": 5}, "did you mean 'updates'"),
         (flipped, {"source": 2, "hidden": 8}, "set decoder"),
-        (flipped, {"source": 2, "bayes": True}, "setting 'bayes' means nothing for a channel"),
-        (flipped, {"source": 2, "steps": 5000}, "steps=5000 must be a whole number from 1 to 4,096"),
-        (flipped, {"source": emp.Gaussian(100, 1.0), "steps": 50}, "an input has 5,000 numbers; give fewer steps"),
-        (flipped, {"source": 2, "decoder": 20000}, "decoder=20000 must be a whole number from 1 to 16,384"),
+        (flipped, {"source": 2, "outcomes": 4}, "setting 'outcomes' means nothing for a channel"),
+        (
+            flipped,
+            {"source": 2, "steps": 5000},
+            "steps=5000 must be a whole number from 1 to 4,096",
+        ),
+        (
+            flipped,
+            {"source": emp.Gaussian(100, 1.0), "steps": 50},
+            "an input has 5,000 numbers; give fewer steps",
+        ),
+        (
+            flipped,
+            {"source": 2, "decoder": 20000},
+            "decoder=20000 must be a whole number from 1 to 16,384",
+        ),
         (flipped, {"source": 2, "seed": -1}, "seed=-1 must be a whole number"),
         (lambda x, rng: x[:3], {"source": 2}, "give one each"),
         (lambda x, rng: x * np.nan, {"source": 2}, "NaN or infinity"),
@@ -141,7 +148,7 @@ def test_outputs_are_seen_whatever_their_units():
         def channel(x, rng):
             return offset + unit * (x + rng.normal(size=x.shape))
 
-        where = channel_experience(channel, Inputs(Categorical(3), 1), 8, 0)
+        where = channel_collector(channel, Inputs(Categorical(3), 1), 8, 0)
         return np.asarray(where.frames(where.sample(jax.random.key(1))))
 
     plain = sent(0.0, 1.0)

@@ -40,14 +40,19 @@ def test_psi_loss_by_hand():
     assert psi_loss(jnp.zeros(1)) == 0
 
 
-@pytest.mark.parametrize("behaviour", [[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1], [0.15, 0.05, 0.5, 0.3]])
+@pytest.mark.parametrize(
+    "behaviour", [[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1], [0.15, 0.05, 0.5, 0.3]]
+)
 def test_psi_is_log_z_whatever_the_behaviour(behaviour):
-    """Four sequences, of which two share an end: Z = 1/2 + 1/2 + 1 + 1 = 3, whichever are drawn how often."""
+    """Four sequences, of which two share an end: Z = 1/2 + 1/2 + 1 + 1 = 3, whichever are drawn how
+    often."""
     log_q, b = jnp.log(jnp.array([0.5, 0.5, 1.0, 1.0])), jnp.array(behaviour)
     drawn = np.repeat(range(4), np.rint(100 * np.array(behaviour)).astype(int))
 
     def loss(psi):
-        return psi_loss(source_error(log_q[drawn], jnp.log(b)[drawn], jnp.broadcast_to(psi, drawn.shape), 1.0))
+        return psi_loss(
+            source_error(log_q[drawn], jnp.log(b)[drawn], jnp.broadcast_to(psi, drawn.shape), 1.0)
+        )
 
     levels = jnp.linspace(0.5, 1.7, 1201)
     assert levels[jnp.argmin(jax.vmap(loss)(levels))] == pytest.approx(np.log(3), abs=1e-3)
@@ -56,7 +61,8 @@ def test_psi_is_log_z_whatever_the_behaviour(behaviour):
 def test_bound_by_hand():
     assert bound(np.log(0.5), np.log(0.125), 1.0) == pytest.approx(np.log(4))
     assert bound(np.log(0.5), np.log(0.125), 0.5) == pytest.approx(np.log(32))
-    # Played at half the size: densities are twice as large, 1 and 0.25, and ln 1 - 2 ln 0.25 = ln 16.
+    # Played at half the size: densities are twice as large, 1 and 0.25, and ln 1 - 2 ln 0.25 = ln
+    # 16.
     assert bound(np.log(0.5), np.log(0.125), 0.5, np.log(0.5)) == pytest.approx(np.log(16))
 
 
@@ -91,7 +97,9 @@ def minimise(loss, table, steps=4000, rate=0.5):
         m = jax.tree.map(lambda a, b: 0.9 * a + b, m, jax.grad(loss)(x))
         return (jax.tree.map(lambda a, b: a - rate * b, x, m), m), None
 
-    return jax.lax.scan(body, (table, jax.tree.map(jnp.zeros_like, table)), None, length=steps)[0][0]
+    return jax.lax.scan(body, (table, jax.tree.map(jnp.zeros_like, table)), None, length=steps)[0][
+        0
+    ]
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.5])
@@ -100,18 +108,30 @@ def test_tabular_decoder_and_source_reproduce_blahut_arimoto(beta):
     counts = np.array([[6, 2, 0], [1, 6, 1], [2, 2, 4]])
     matrix, source = counts / 8, np.full(3, 1 / 3)
     # Samples (a, s') as often as p(s'|a) says; the uniform source gives each a the same share.
-    inputs, outputs = (np.repeat(i, counts.ravel()) for i in np.indices(counts.shape).reshape(2, -1))
-    table = minimise(lambda t: decoder_loss(jax.nn.log_softmax(t, axis=0)[inputs, outputs]), jnp.zeros((3, 3)))
+    inputs, outputs = (
+        np.repeat(i, counts.ravel()) for i in np.indices(counts.shape).reshape(2, -1)
+    )
+    table = minimise(
+        lambda t: decoder_loss(jax.nn.log_softmax(t, axis=0)[inputs, outputs]), jnp.zeros((3, 3))
+    )
     decoder = np.exp(jax.nn.log_softmax(table, axis=0))
     assert np.allclose(decoder, posterior(matrix, source), atol=1e-3)
 
-    log_q = jnp.asarray(np.log(np.maximum(posterior(matrix, source), 1e-30)), jnp.float32)[inputs, outputs]
+    log_q = jnp.asarray(np.log(np.maximum(posterior(matrix, source), 1e-30)), jnp.float32)[
+        inputs, outputs
+    ]
 
     def loss(tables):
         log_h = jax.nn.log_softmax(tables[0])[inputs]
-        return source_loss(source_error(log_q, log_h, jnp.broadcast_to(tables[1], log_h.shape), beta))
+        return source_loss(
+            source_error(log_q, log_h, jnp.broadcast_to(tables[1], log_h.shape), beta)
+        )
 
     logits, psi = minimise(loss, (jnp.zeros(3), jnp.zeros(())), rate=0.1)
     utilities = np.bincount(inputs, log_q, minlength=3) / 8
-    assert np.allclose(jax.nn.softmax(logits), source_update(matrix, posterior(matrix, source), beta), atol=1e-3)
-    assert psi / beta == pytest.approx(float(log_normaliser(jnp.asarray(utilities)[None], beta)[0]), abs=1e-3)
+    assert np.allclose(
+        jax.nn.softmax(logits), source_update(matrix, posterior(matrix, source), beta), atol=1e-3
+    )
+    assert psi / beta == pytest.approx(
+        float(log_normaliser(jnp.asarray(utilities)[None], beta)[0]), abs=1e-3
+    )

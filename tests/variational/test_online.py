@@ -8,11 +8,20 @@ from gymnasium import spaces
 
 import empowerment as emp
 
-SMALL = {"updates": 150, "batch": 128, "hidden": 16, "features": 10, "optimiser": "adam", "learning_rate": 0.02}
+SMALL = {
+    "updates": 150,
+    "batch": 128,
+    "hidden": 16,
+    "features": 10,
+    "layers": 2,
+    "optimiser": "adam",
+    "learning_rate": 0.02,
+}
 
 
 class Fork(gymnasium.Env):
-    """From 0 the two actions lead to 1 and 2; from there both lead back. One action decides something only at 0."""
+    """From 0 the two actions lead to 1 and 2; from there both lead back. One action decides
+    something only at 0."""
 
     observation_space = spaces.Discrete(3)
     action_space = spaces.Discrete(2)
@@ -43,16 +52,22 @@ def test_the_reward_becomes_empowerment_while_the_agent_acts():
     for step in range(700):
         seen, reward, *_ = env.step(step % 2)
         errors.append(abs(reward - truth[seen]))
-    assert online.updates == 150, "701 observations, one update for each four, and no more than it has"
+    assert online.updates == 150, (
+        "701 observations, one update for each four, and no more than it has"
+    )
     assert np.mean(errors[:20]) > 0.15
     assert np.mean(errors[-50:]) < 0.05
     fixed = online.empowerment(np.eye(3, dtype=np.float32))
     online.learn(1000)
-    assert np.array_equal(online.empowerment(np.eye(3, dtype=np.float32)), fixed), "fixed from then on"
+    assert np.array_equal(online.empowerment(np.eye(3, dtype=np.float32)), fixed), (
+        "fixed from then on"
+    )
 
 
 def test_looking_at_it_teaches_it_nothing():
-    online = emp.Online(emp.from_transitions([[1, 2], [0, 0], [0, 0]]), horizon=1, every=10, **SMALL)
+    online = emp.Online(
+        emp.from_transitions([[1, 2], [0, 0], [0, 0]]), horizon=1, every=10, **SMALL
+    )
     before = online.landscape().nats
     online.learn(9)
     assert online.updates == 0

@@ -5,15 +5,17 @@ import numpy as np
 import pytest
 
 import empowerment as emp
-from empowerment.variational.experience import experience
-from empowerment.variational.pictures import Distinct, distinct, mosaic
+from empowerment.variational.collect import archive
+from empowerment.variational.config import configure
+from empowerment.variational.pictures import UniqueFrames, distinct, patch_table
 from empowerment.variational.representation import BLOCK, Representation
-from empowerment.variational.settings import configure
 
 
 def encoded(network, seen, weights):
     """Features, and the gradient of a sum of them with respect to the network."""
-    total = eqx.filter_jit(eqx.filter_value_and_grad(lambda n: (n(seen)[: len(weights)] * weights).sum()))
+    total = eqx.filter_jit(
+        eqx.filter_value_and_grad(lambda n: (n(seen)[: len(weights)] * weights).sum())
+    )
     return network(seen)[: len(weights)], total(network)[1]
 
 
@@ -27,7 +29,7 @@ def assert_alike(one, other):
 def test_a_mosaic_is_encoded_as_its_pictures_are(name, whiten):
     world = emp.make(name)
     frames = np.asarray(world.observe(world.states()))
-    pieces = mosaic(frames)
+    pieces = patch_table(frames)
     network = Representation(jnp.asarray(frames), 10, whiten, key=jax.random.key(0))
     weights = jax.random.normal(jax.random.key(1), (len(frames), 10))
     assert len(pieces.patches) < 0.4 * pieces.index.size
@@ -36,8 +38,8 @@ def test_a_mosaic_is_encoded_as_its_pictures_are(name, whiten):
 
 def test_pictures_without_common_patches_are_no_mosaic():
     noise = np.random.default_rng(0).integers(256, size=(20, 12, 12, 3), dtype=np.uint8)
-    assert mosaic(noise) is None
-    assert mosaic(np.zeros((20, 5), np.float32)) is None, "vectors have no patches"
+    assert patch_table(noise) is None
+    assert patch_table(np.zeros((20, 5), np.float32)) is None, "vectors have no patches"
 
 
 def test_only_the_distinct_pictures_count_however_many_there_are():
@@ -53,14 +55,17 @@ def test_only_the_distinct_pictures_count_however_many_there_are():
         return (network(frames) * weights).sum()
 
     def few(network):
-        return (network(Distinct(frames[order], count))[rows] * weights).sum()
+        return (network(UniqueFrames(frames[order], count))[rows] * weights).sum()
 
     assert_alike(jax.value_and_grad(few)(network), jax.value_and_grad(whole)(network))
 
 
 def test_distinct_rows_come_first_and_every_row_is_found():
     rng = np.random.default_rng(0)
-    state = (jnp.asarray(rng.integers(5, size=(300, 2))), jnp.asarray(rng.integers(3, size=300) == 0))
+    state = (
+        jnp.asarray(rng.integers(5, size=(300, 2))),
+        jnp.asarray(rng.integers(3, size=300) == 0),
+    )
     order, count, rows = jax.jit(distinct)(state)
     for leaf in state:
         assert (leaf[order[rows]] == leaf).all()
@@ -79,7 +84,7 @@ def test_rows_that_differ_are_told_apart_wherever_they_differ():
 def test_a_large_world_shows_each_of_its_states_once():
     config = configure(3, {"batch": 256})
     world = emp.make("box-movable")
-    where, stay = experience(world, config), world.actions.index("stay")
+    where, stay = archive(world, config), world.actions.index("stay")
 
     class Standing:
         def __call__(self, frames, rows, *, key):
@@ -88,10 +93,11 @@ def test_a_large_world_shows_each_of_its_states_once():
         def value(self, frames, rows):
             return jnp.zeros(len(rows))
 
-        def done(self):
-            return jnp.zeros(())
-
     _, batch = where.collect(where.init(jax.random.key(0)), Standing(), key=jax.random.key(1))
-    assert (batch.frames.frames[batch.start] == batch.frames.frames[batch.end]).all(), "who stays sees the same picture"
-    assert (batch.start == batch.end).mean() > 0.95, "which is encoded once, but for the few that are missed"
+    assert (batch.frames.frames[batch.start] == batch.frames.frames[batch.end]).all(), (
+        "who stays sees the same picture"
+    )
+    assert (batch.start == batch.end).mean() > 0.95, (
+        "which is encoded once, but for the few that are missed"
+    )
     assert int(batch.frames.count[0]) < 256

@@ -7,7 +7,16 @@ import pytest
 import empowerment as emp
 from empowerment.variational.checkpoint import RunDirectory
 
-TINY = {"updates": 20, "batch": 32, "hidden": 8, "features": 8, "optimiser": "adam", "progress": False}
+TINY = {
+    "updates": 20,
+    "batch": 32,
+    "hidden": 8,
+    "features": 8,
+    "layers": 2,
+    "ema": 0.0,
+    "optimiser": "adam",
+    "progress": False,
+}
 
 
 def test_seeds_together_are_seeds_alone(tmp_path, monkeypatch):
@@ -16,13 +25,20 @@ def test_seeds_together_are_seeds_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     (tmp_path / "map.txt").write_text("######\n#a...#\n#.#..#\n#....#\n######\n")
     world = emp.make(tmp_path / "map.txt")
-    together = [seed.landscape().nats for seed in emp.train_seeds(world, 2, [4, 7], tmp_path / "many", **TINY)]
+    together = [
+        seed.landscape().nats
+        for seed in emp.train_seeds(world, 2, [4, 7], tmp_path / "many", **TINY)
+    ]
     alone = emp.train_seeds(world, 2, [7], tmp_path / "one", **TINY)[0].landscape().nats
     assert np.allclose(together[1], alone, atol=1e-5)
     assert not np.allclose(together[0], alone, atol=1e-5)
     one, many = (RunDirectory(tmp_path / path / "seed-7") for path in ("one", "many"))
     assert one.facts() == many.facts()
-    assert [p.name for p in one.checkpoints()] == [p.name for p in many.checkpoints()] == ["00000020.safetensors"]
+    assert (
+        [p.name for p in one.checkpoints()]
+        == [p.name for p in many.checkpoints()]
+        == ["00000020.safetensors"]
+    )
     ring = emp.from_transitions([[1, 2], [2, 0], [0, 1]])  # a run cannot hold it
     assert len(emp.train_seeds(ring, 1, [0], tmp_path / "ring", **TINY)[0].landscape()) == 3
     with pytest.raises(ValueError, match="holds a run already"):

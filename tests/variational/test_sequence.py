@@ -74,7 +74,9 @@ def test_only_the_whole_prefix_sees_the_first_action_at_the_third_step():
 def test_mode_takes_the_likeliest_action_at_each_step():
     m = model()
     best = m.mode(context(m))[0]
-    first = [np.exp(m.log_prob(context(m, 16), EVERY[i * 16 : i * 16 + 16])).sum() for i in range(4)]
+    first = [
+        np.exp(m.log_prob(context(m, 16), EVERY[i * 16 : i * 16 + 16])).sum() for i in range(4)
+    ]
     assert best[0] == int(np.argmax(first))
 
 
@@ -129,10 +131,14 @@ def test_blocks_change_neither_values_nor_gradients(count):
 
     assert np.allclose(scaled(factor, None), factor * x**2)
     assert np.allclose(jax.grad(lambda m: scaled(m, None).sum())(factor), (x**2).sum(0))
-    assert np.allclose(scaled(factor, jnp.array([count // 2]))[: count // 2], (factor * x**2)[: count // 2])
+    assert np.allclose(
+        scaled(factor, jnp.array([count // 2]))[: count // 2], (factor * x**2)[: count // 2]
+    )
 
 
-@pytest.mark.parametrize("shape", [(7, 20, 20, 3), (7, 4, 14, 3), (7, 11, 9, 3), (7, 1, 1, 3), (7, 5)])
+@pytest.mark.parametrize(
+    "shape", [(7, 20, 20, 3), (7, 4, 14, 3), (7, 11, 9, 3), (7, 1, 1, 3), (7, 5)]
+)
 def test_representations_of_pixels_and_vectors(shape):
     sample = jax.random.uniform(jax.random.key(0), shape) * 255
     network = Representation(sample, 10, key=jax.random.key(1))
@@ -140,7 +146,9 @@ def test_representations_of_pixels_and_vectors(shape):
     assert features.shape == (7, 10)
     assert np.isfinite(features).all()
     assert (features >= 0).all()
-    corners = sample.at[0, ..., -1:, -1:, :].add(50) if len(shape) == 4 else sample.at[0, -1].add(50)
+    corners = (
+        sample.at[0, ..., -1:, -1:, :].add(50) if len(shape) == 4 else sample.at[0, -1].add(50)
+    )
     assert not np.allclose(network(corners)[0], features[0]), "every pixel is seen"
 
 
@@ -185,16 +193,23 @@ def test_densities_of_vectors_integrate_to_one(power, components):
 
 
 def test_the_density_of_a_squashed_number_by_hand():
-    """a = tanh(u), u normal with mean 0.87 * 0.5 and standard deviation 0.87: ln N(u) - ln(1 - a²)."""
+    """a = tanh(u), u normal with mean 0.87 * 0.5 and standard deviation 0.87: ln N(u) - ln(1 -
+    a²)."""
     action = np.tanh(0.3)
-    expected = -0.5 * ((0.3 - 0.435) / 0.87) ** 2 - np.log(0.87) - 0.5 * np.log(2 * np.pi) - np.log(1 - action**2)
+    expected = (
+        -0.5 * ((0.3 - 0.435) / 0.87) ** 2
+        - np.log(0.87)
+        - 0.5 * np.log(2 * np.pi)
+        - np.log(1 - action**2)
+    )
     given = Gaussian(1).log_prob(jnp.array([[0.5, 0.0]]), jnp.array([[action]]))
     assert float(given[0]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("power", [None, 2.0])
 def test_vectors_are_drawn_with_their_density(power):
-    """A sequence model of vectors: the mean of -ln p of its samples is what its samples' own spread says."""
+    """A sequence model of vectors: the mean of -ln p of its samples is what its samples' own spread
+    says."""
     family, n = Gaussian(2, power), 20_000
     outputs = jnp.array([[0.3, -0.2, -0.5, 0.4]]).repeat(n, axis=0)
     drawn = family.sample(outputs, jax.random.key(0))
@@ -206,9 +221,12 @@ def test_vectors_are_drawn_with_their_density(power):
 
 
 def test_components_lie_side_by_side_and_are_drawn_by_weight():
-    """Three components of narrow spread: numbers come from -2/3, 0 and 2/3, as often as the weights say."""
+    """Three components of narrow spread: numbers come from -2/3, 0 and 2/3, as often as the weights
+    say."""
     family, n = Gaussian(1, components=3), 20_000
-    outputs = jnp.array([[0.0, 0.0, 0.0, -9.0, -9.0, -9.0, 0.0, np.log(2.0), 0.0]]).repeat(n, axis=0)
+    outputs = jnp.array([[0.0, 0.0, 0.0, -9.0, -9.0, -9.0, 0.0, np.log(2.0), 0.0]]).repeat(
+        n, axis=0
+    )
     drawn = np.asarray(family.sample(outputs, jax.random.key(0)))
     nearest = np.abs(drawn - np.array([-2 / 3, 0, 2 / 3])).argmin(-1)
     assert np.abs(drawn[:, 0] - np.array([-2 / 3, 0, 2 / 3])[nearest]).max() < 0.01
@@ -220,8 +238,8 @@ def test_components_lie_side_by_side_and_are_drawn_by_weight():
 
 @pytest.mark.parametrize("out", [-50.0, 50.0])
 def test_components_cannot_hide_at_the_edge(out):
-    """However far out their means are sent, draws stay where their density is known: the mean of -ln p of narrow and of
-    wide components is their entropy."""
+    """However far out their means are sent, draws stay where their density is known: the mean of
+    -ln p of narrow and of wide components is their entropy."""
     family, n = Gaussian(1, components=2), 20_000
     for spread in (-20.0, 20.0):
         outputs = jnp.array([[out, out, spread, spread, 0.0, 0.0]]).repeat(n, axis=0)

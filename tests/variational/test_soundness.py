@@ -1,4 +1,5 @@
-"""NaN and infinity anywhere: stopped, traced, and nothing of them kept. Estimates that no source could have: said."""
+"""NaN and infinity anywhere: stopped, traced, and nothing of them kept. Estimates that no source
+could have: said."""
 
 from pathlib import Path
 
@@ -13,7 +14,16 @@ from empowerment.variational.checkpoint import RunDirectory
 from empowerment.variational.learner import Learner
 from empowerment.worlds.table import TableWorld
 
-TINY = {"updates": 12, "batch": 16, "hidden": 6, "features": 5, "optimiser": "adam", "progress": False}
+TINY = {
+    "updates": 12,
+    "batch": 16,
+    "hidden": 6,
+    "features": 5,
+    "layers": 2,
+    "ema": 0.0,
+    "optimiser": "adam",
+    "progress": False,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +65,16 @@ def poison_weights(now, new, info):
     [
         (poison_loss, 6, r"decoder_loss became nan.* in update 7; nothing after update 4 is kept"),
         (poison_gradient, 9, r"gradient became inf.* in update 10; nothing after update 8 is kept"),
-        (poison_weights, 7, r"weights 'psi/.*' became NaN or infinity in update 8; nothing after update 4 is kept"),
-        (poison_weights, 5, r"weights 'psi/.*before the loss was taken in update 7; nothing after update 4 is kept"),
+        (
+            poison_weights,
+            7,
+            r"weights 'psi/.*' became NaN or infinity in update 8; nothing after update 4 is kept",
+        ),
+        (
+            poison_weights,
+            5,
+            r"weights 'psi/.*before the loss was taken in update 7; nothing after update 4 is kept",
+        ),
     ],
 )
 def test_nonsense_is_traced_and_the_last_good_state_stands(monkeypatch, tmp_path, harm, at, words):
@@ -83,18 +101,22 @@ class Murky(TableWorld):
     def __init__(self, first):
         size = 3000
         successors = (np.arange(size)[:, None] + [[1, 2]]) % size
-        super().__init__(successors[:, :, None], np.ones((size, 2, 1)), "murky", shown=np.zeros(1, np.int32))
+        super().__init__(
+            successors[:, :, None], np.ones((size, 2, 1)), "murky", shown=np.zeros(1, np.int32)
+        )
         self._first = first
 
     def observe(self, state):
         xp = np if isinstance(state, np.ndarray | np.generic) else jnp
         angle = xp.asarray(state)[..., None] * (2 * np.pi / self.size)
         seen = xp.concatenate([xp.sin(angle), xp.cos(angle)], -1)
-        return xp.where(xp.asarray(state)[..., None] >= self._first, np.nan, seen).astype(np.float32)
+        return xp.where(xp.asarray(state)[..., None] >= self._first, np.nan, seen).astype(
+            np.float32
+        )
 
 
 def test_an_observation_that_is_no_number_is_named():
-    settings = {**TINY, "updates": 40, "restart": 0.0, "revisit": 0.0, "windows": 1}
+    settings = {**TINY, "updates": 40}
     with pytest.raises(ValueError, match=r"an observation was NaN or infinity in update \d+"):
         emp.train(Murky(first=110), 2, **settings)
     with pytest.raises(ValueError, match=r"observations \(observe\) contain NaN or infinity"):

@@ -12,20 +12,20 @@ import empowerment as emp
 from empowerment.behaviour import learned_value
 from empowerment.exact import has_exact
 from empowerment.variational import training
-from empowerment.variational.acting import Chances
+from empowerment.variational.acting import StratifiedOutcomes
 from empowerment.variational.checkpoint import RunDirectory, flatten
+from empowerment.variational.collect import MEMORY, PRIORITISED, Batch, beginnings, rare, stratified
+from empowerment.variational.config import Config, configure, defaults_for, make_config
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.experience import Batch, beginnings, unusual
-from empowerment.variational.learner import Learner, LearnerMind, model_free
+from empowerment.variational.learner import Learner, LearnerPolicy, exponential_psi
 from empowerment.variational.objective import decoder_loss
 from empowerment.variational.sequence import Categorical
-from empowerment.variational.settings import NOISY, Config, usual
 from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.table import TableWorld
-from empowerment.worlds.world import World, leaves, stack, take
+from empowerment.worlds.world import World, concatenate, leaves, take
 
 SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
-SIZES = {"updates": 20, "batch": 64, "hidden": 16, "features": 12}
+SIZES = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "layers": 2}
 TINY = {**SIZES, "progress": False}
 
 
@@ -46,21 +46,17 @@ def r2(values, truth):
 
 
 def test_a_world_that_ends_everywhere_is_refused():
-    table = TableWorld(np.zeros((1, 2, 1), int), np.ones((1, 2, 1)), "bandit", terminals=np.ones(1, bool))
+    table = TableWorld(
+        np.zeros((1, 2, 1), int), np.ones((1, 2, 1)), "bandit", terminals=np.ones(1, bool)
+    )
     with pytest.raises(ValueError, match="'bandit' ends in every state that it has"):
         emp.train(table, 1, **TINY)
 
 
 def test_observations_are_scaled_by_many_even_where_few_act():
     world = emp.make("pendulum")
-    few = training._experience(world, training.configure(1, {"batch": 4}))
-    assert few.agents == 1
+    few = training._collector(world, configure(1, {"batch": 4}))
     assert few.sample_frames(jax.random.key(0)).shape[0] == 256
-
-
-def test_states_of_a_host_are_kept_in_the_types_they_come_back_in(small):
-    acting = training._experience(small, training.configure(1, {"batch": 4}))
-    assert acting._first(np.zeros((4, 2))).dtype == np.float32
 
 
 def test_worlds_with_other_actions_are_refused(small):
@@ -72,7 +68,7 @@ def test_worlds_with_other_actions_are_refused(small):
 def test_learned_empowerment_is_exact_empowerment(small, monkeypatch):
     """Each part is held to its own line, so that it is known which one stopped learning."""
     monkeypatch.setattr(training, "CHUNK", 100)
-    run = training.Run(Learner(Config(), Categorical(5)), training._experience(small, Config()))
+    run = training.prepare(small, make_config(small, 3, {}))
     first = flatten(run.init(0).learner.model.representation)
     est = emp.train(small, 3, seed=0, updates=1000, batch=512, hidden=64, progress=False)
     exact, learned = emp.exact(small, 3), est.landscape()
@@ -81,12 +77,18 @@ def test_learned_empowerment_is_exact_empowerment(small, monkeypatch):
     assert np.abs(bound.nats - log_z).mean() < 0.02, "source"
     assert np.abs(learned.nats - bound.nats).mean() < 0.03, "psi"
     last = flatten(est.model.representation)
-    moved = [name for name in last if not np.array_equal(last[name], first.get(name)) and "centre" not in name]
+    moved = [
+        name
+        for name in last
+        if not np.array_equal(last[name], first.get(name)) and "centre" not in name
+    ]
     assert any("kernels" in name for name in moved), "representation"
     fit = emp.compare(learned, exact)
     assert fit.r2 > 0.97, str(fit)
     assert fit.pearson > 0.985, str(fit)
-    assert (bound.nats <= exact.nats + 5 * bound.error + 1e-6).all(), "a lower bound cannot beat the truth"
+    assert (bound.nats <= exact.nats + 5 * bound.error + 1e-6).all(), (
+        "a lower bound cannot beat the truth"
+    )
     goal = small.step(small.step(small.start, np.int32(1), np.int32(0)), np.int32(3), np.int32(0))
     plan = est.plan(small.observe(small.start), small.observe(goal))
     state = small.start
@@ -114,7 +116,9 @@ def test_a_run_interrupted_anywhere_ends_the_same(small, tmp_path, monkeypatch):
         resumed = emp.train(small, 2, seed=3, out=directory, resume=True, **TINY)
         for name, array in flatten(whole.model).items():
             assert np.array_equal(array, flatten(resumed.model)[name]), name
-        assert (directory / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
+        assert (directory / "metrics.jsonl").read_text() == (
+            tmp_path / "whole" / "metrics.jsonl"
+        ).read_text()
 
 
 def test_load_gives_what_train_gave(small, tmp_path):
@@ -123,14 +127,18 @@ def test_load_gives_what_train_gave(small, tmp_path):
     frames = np.asarray(small.observe(small.states()))
     assert np.array_equal(trained.empowerment(frames), loaded.empowerment(frames))
     assert loaded.config == trained.config
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
     assert [line["updates"] for line in lines] == [10, 20]
 
 
 @pytest.mark.parametrize("slip", [0.0, 0.1])
 def test_one_compilation_for_each_chunk_shape(slip, monkeypatch):
     shapes, original = [], training._updates
-    monkeypatch.setattr(training, "_updates", lambda run, carry, n: (shapes.append(n), original(run, carry, n))[1])
+    monkeypatch.setattr(
+        training, "_updates", lambda run, carry, n: (shapes.append(n), original(run, carry, n))[1]
+    )
     emp.train(GridWorld(Map.parse(SMALL, "small"), slip=slip), 2, **{**TINY, "updates": 45})
     assert shapes == [10, 5]
 
@@ -150,7 +158,7 @@ def test_every_kind_of_world_can_be_learned(name):
 
 
 def test_uniform_share_falls_from_one_to_zero():
-    learner = Learner(Config(updates=100, warm_up=0.2, uniform=0.5, uniform_until=0.7), Categorical(5))
+    learner = Learner(Config(updates=100, warm_up=0.2, uniform=0.5), Categorical(5))
     shares = [float(learner.uniform_share(jax.numpy.asarray(t))) for t in (0, 19, 20, 45, 70, 99)]
     assert shares == pytest.approx([1, 1, 0.5, 0.25, 0, 0])
 
@@ -161,21 +169,17 @@ def test_uniform_share_falls_from_one_to_zero():
         ({"horizon": 0}, "horizon=0"),
         ({"updates": -1}, "updates=-1"),
         ({"layers": 1}, "layers=1 must be a whole number from 2 to 64"),
-        ({"uniform": 0.0, "uniform_until": 0.5}, "uniform_until=0.5 says until when a share of sequences is uniform"),
-        ({"restart": 1.0, "revisit": 0.5}, "revisit=0.5 has no effect where all start anew"),
         ({"beta": 0.0}, "beta=0"),
         ({"warm_up": 1.5}, "warm_up=1.5"),
         ({"optimiser": "sgd"}, "optimiser='sgd'"),
         ({"hiden": 5}, "did you mean 'hidden'"),
-        ({"average": 1.0}, r"average=1.0 must be at least 0 and below 1"),
+        ({"ema": 1.0}, r"ema=1.0 must be at least 0 and below 1"),
+        ({"preset": "papr"}, "preset='papr' is unknown; did you mean 'paper'"),
         ({"sequences": 100}, r"sequences=100 is for method='importance'"),
-        ({"draws": 5}, r"draws=5 is for method='importance'"),
-        ({"components": 8}, "components=8 is for bounded numbers"),
-        ({"windows": 4}, "windows=4 is for worlds too large to tabulate, which 'small' is not"),
-        ({"walk": False}, "walk=False is for worlds too large to tabulate"),
-        ({"method": "importance", "restart": 0.5}, "restart=0.5 does not apply to method='importance'"),
-        ({"method": "importance", "bayes": True}, "bayes=True does not apply to method='importance'"),
-        ({"method": "importance", "warm_up": 0.1}, "warm_up=0.1 does not apply to method='importance'"),
+        (
+            {"method": "importance", "warm_up": 0.1},
+            "warm_up=0.1 does not apply to method='importance'",
+        ),
         ({"resume": True}, "give out= as well"),
     ],
 )
@@ -187,16 +191,13 @@ def test_bad_settings_are_named(small, settings, words):
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("predator-prey", {"windows": 2}, "windows=2 does not apply to world 'predator-prey'"),
-        ("predator-prey", {"revisit": 0.5}, "revisit=0.5 does not apply to world 'predator-prey'"),
-        ("pendulum", {"walk": True}, "walk=True does not apply to world 'pendulum'"),
-        ("point-mass", {"components": 2}, "components=2 is for bounded numbers"),
-        ("point-mass", {"batch": 30}, "batch=30 is no multiple of the 4 windows"),
-        ("point-mass", {"batch": 30, "method": "reparameterised"}, "batch=30 is no multiple of the 4 windows"),
-        ("box-movable", {"windows": 3}, "batch=2048 is no multiple of the 3 windows"),
-        ("two-rooms", {"ends": 2}, "ends=2 is for worlds where chance decides"),
-        ("predator-prey", {"ends": 2}, "ends=2 does not apply to world 'predator-prey'"),
-        ("point-mass", {"bayes": True}, "bayes=True is for listed actions"),
+        ("two-rooms", {"outcomes": 2}, "outcomes=2 is for worlds where chance decides"),
+        ("predator-prey", {"outcomes": 2}, "outcomes=2 does not apply to 'predator-prey'"),
+        (
+            "two-rooms",
+            {"method": "importance", "outcomes": 2},
+            "outcomes=2 is for worlds where chance decides",
+        ),
     ],
 )
 def test_settings_that_would_be_ignored_are_refused(name, settings, words):
@@ -205,8 +206,8 @@ def test_settings_that_would_be_ignored_are_refused(name, settings, words):
 
 
 def test_settings_of_a_run_that_is_only_to_begin_are_refused_too(small, tmp_path):
-    with pytest.raises(ValueError, match="walk=True is for worlds too large"):
-        emp.train(small, 2, out=tmp_path / "run", resume=True, walk=True, **TINY)
+    with pytest.raises(ValueError, match="outcomes=3 is for worlds where chance decides"):
+        emp.train(small, 2, out=tmp_path / "run", resume=True, outcomes=3, **TINY)
 
 
 def test_whole_numbers_of_any_kind(small, tmp_path):
@@ -225,9 +226,11 @@ def test_whole_numbers_of_any_kind(small, tmp_path):
 def test_where_an_episode_ends_nothing_is_left_to_choose():
     world = GridWorld(Map.parse("#######\n#a...l#\n#######\n", "flood"))
     est = emp.train(world, 2, **{**TINY, "updates": 1})
-    est = Estimator(eqx.tree_at(lambda m: m.psi.biases[-1], est.model, jnp.ones(1)), est.config, world)
+    est = Estimator(
+        eqx.tree_at(lambda m: m.psi.biases[-1], est.model, jnp.ones(1)), est.config, world
+    )
     dead = jax.tree.map(lambda x: np.zeros((1, *np.shape(x)), x.dtype), world.start)
-    states = stack([take(world.states(), slice(0, 3)), dead])
+    states = concatenate([take(world.states(), slice(0, 3)), dead])
     assert est.empowerment(np.asarray(world.observe(dead))) != 0
     for nats in (est.landscape(states=states).nats, learned_value(world, est)(states)):
         assert (nats[:3] != 0).all()
@@ -235,7 +238,7 @@ def test_where_an_episode_ends_nothing_is_left_to_choose():
 
 
 def test_averaged_weights_forget_the_first_ones(small):
-    plain, averaged = (flatten(emp.train(small, 2, average=a, **TINY).model) for a in (0.0, 0.999))
+    plain, averaged = (flatten(emp.train(small, 2, ema=a, **TINY).model) for a in (0.0, 0.999))
     for name in ("psi/layers/2", "decoder/last"):  # zero at first
         assert np.linalg.norm(averaged[name]) > 0.5 * np.linalg.norm(plain[name])
 
@@ -243,10 +246,10 @@ def test_averaged_weights_forget_the_first_ones(small):
 class Noisy(World):
     """A place on a line that noise moves about: actions can be listed, outcomes cannot."""
 
-    name, actions, chances, noise, start = "noisy", ("left", "right"), 0, 1, np.float32(0)
+    name, actions, outcomes, noise, start = "noisy", ("left", "right"), None, 1, np.float32(0)
 
-    def step(self, state, action, chance):
-        return state + 2.0 * action - 1 + 0.1 * chance[..., 0]
+    def step(self, state, action, outcome):
+        return state + 2.0 * action - 1 + 0.1 * outcome[..., 0]
 
     def observe(self, state):
         return state[..., None]
@@ -258,14 +261,10 @@ class Noisy(World):
 def test_listed_actions_whose_outcomes_cannot_be_listed():
     assert np.isfinite(emp.train(Noisy(), 1, **TINY).landscape().nats).all()
     assert not has_exact(Noisy())
-    with pytest.raises(ValueError, match="outcomes that cannot be listed or enumerated; learn on it"):
+    with pytest.raises(
+        ValueError, match="outcomes that cannot be listed or enumerated; learn on it"
+    ):
         emp.exact(Noisy(), 1)
-
-
-def test_none_leaves_a_setting_open(small, tmp_path):
-    told = {**TINY, "windows": None, "walk": None, "components": None, "restart": None, "ramp": None}
-    open_ = emp.train(small, 2, out=tmp_path, **told)
-    assert emp.train(small, 2, out=tmp_path, resume=True, **TINY).config == open_.config
 
 
 def test_runs_are_not_overwritten_and_must_fit(small, tmp_path):
@@ -278,7 +277,10 @@ def test_runs_are_not_overwritten_and_must_fit(small, tmp_path):
         emp.train(small, 2, out=tmp_path, resume=True, **{**TINY, "updates": 30, "batch": 32})
     with pytest.raises(ValueError, match="is not a run"):
         emp.load(tmp_path / "nowhere")
-    with RunDirectory(tmp_path).locked(), pytest.raises(ValueError, match="being written by process"):
+    with (
+        RunDirectory(tmp_path).locked(),
+        pytest.raises(ValueError, match="being written by process"),
+    ):
         emp.train(small, 2, out=tmp_path, resume=True, **TINY)
 
 
@@ -311,7 +313,9 @@ def test_observations_of_another_type_or_range_are_refused(small, tmp_path):
     est = emp.train(small, 2, out=tmp_path / "run", **TINY)
     frames = small.observe(small.states())
     for estimator in (est, emp.load(tmp_path / "run")):
-        with pytest.raises(ValueError, match=r"type float64.*uint8 pixels.*\(255 \* x\)\.round\(\)\.astype"):
+        with pytest.raises(
+            ValueError, match=r"type float64.*uint8 pixels.*\(255 \* x\)\.round\(\)\.astype"
+        ):
             estimator.empowerment(frames / 255.0)
         with pytest.raises(ValueError, match=r"or x\.astype"):
             estimator.source(frames[0].astype(np.int64))
@@ -327,11 +331,16 @@ class Dimmed(World):
     """A world whose pictures are scaled to 0..1."""
 
     def __init__(self, world):
-        self._world, self.name, self.actions, self.chances = world, "dimmed", world.actions, world.chances
+        self._world, self.name, self.actions, self.outcomes = (
+            world,
+            "dimmed",
+            world.actions,
+            world.outcomes,
+        )
         self.start = world.start
 
-    def step(self, state, action, chance):
-        return self._world.step(state, action, chance)
+    def step(self, state, action, outcome):
+        return self._world.step(state, action, outcome)
 
     def observe(self, state):
         return np.asarray(self._world.observe(state)) / np.float32(255)
@@ -356,18 +365,30 @@ def test_a_small_error_of_learning_is_not_impossible(small):
     assert found.tolist() == [False, False, True, True, True]
 
 
-def test_noisy_worlds_do_with_few_uniform_actions_after_the_warm_up(small):
+def test_defaults_follow_from_what_the_world_says_of_itself(small):
     slippery = emp.make("two-rooms", slip=0.2)
-    assert usual(small) == {}
-    assert usual(slippery) == NOISY
-    assert usual(slippery, "importance") == {"uniform": 0.0}, "which has no decoder to be steadied"
-    assert emp.train(slippery, 1, **{**TINY, "updates": 1}).config.uniform == 0.06
-    assert emp.train(slippery, 1, **{**TINY, "updates": 1}, uniform=0.3).config.uniform == 0.3
+    assert (
+        defaults_for(small)
+        == defaults_for(emp.make("pendulum"))
+        == defaults_for(slippery, "importance")
+        == {}
+    )
+    assert defaults_for(slippery) == {"outcomes": 16}
+    assert make_config(slippery, 1, {"outcomes": 4}).outcomes == 4
+
+
+def test_the_paper_is_a_preset(small):
+    est = emp.train(small, 2, preset="paper", **TINY)
+    assert est.config.as_printed
+    assert (est.config.optimiser, est.config.ema, est.config.uniform) == ("adagrad", 0.0, 0.0)
+    assert est.model.decoder_prior is None
+    assert not est.model.source.layer_norm
+    assert est.model.source.prefix == "previous"
 
 
 def slippery_run(**settings):
     world = GridWorld(Map.parse(SMALL, "slippery"), slip=0.3)
-    return training.prepare(world, training.checked(world, 3, {**SIZES, **settings}))
+    return training.prepare(world, make_config(world, 3, {**SIZES, **settings}))
 
 
 def trained(run, updates):
@@ -379,37 +400,82 @@ def trained(run, updates):
 
 def collected(run, seed=0):
     carry = run.init(seed)
-    mind = LearnerMind(run.learner, carry.learner)
-    return run.experience.collect(carry.agents, mind, key=jax.random.key(seed))
+    policy = LearnerPolicy(run.learner, carry.learner)
+    return run.collector.collect(carry.agents, policy, key=jax.random.key(seed))
 
 
 def test_sequences_are_played_several_times_where_chance_decides(small):
-    settings = training.checked(small, 3, SIZES)
-    assert training.prepare(small, settings).experience.ends == 1, "nothing to average"
-    run = slippery_run()
-    assert (run.experience.restart, run.experience.revisit) == (1.0, 0.0), "noise hides where errors are"
-    agents, batch = collected(run)
+    assert training.prepare(small, make_config(small, 3, SIZES)).collector.outcomes == 1, (
+        "nothing to average"
+    )
+    _, batch = collected(slippery_run())
     ends = batch.end.reshape(64, 16)
     assert len(batch.start) == len(batch.actions) == 64
-    assert np.array_equal(agents.states, ends[:, 0]), "an agent goes on from its first end"
     assert (ends != ends[:, :1]).any(axis=1).mean() > 0.3, "chance is drawn for each"
-    same = slippery_run(ends=1)
-    assert collected(same)[1].end.shape == (64,)
-    assert (same.experience.restart, same.experience.revisit) == (0.1, 0.6)
+    assert collected(slippery_run(outcomes=1))[1].end.shape == (64,)
 
 
-def test_ends_of_a_large_world_are_seen_beside_their_starts():
+def test_outcomes_of_a_large_world_are_seen_beside_their_starts():
     world = emp.make("box-movable", slip=0.2)
-    run = training.prepare(world, training.checked(world, 2, {**SIZES, "ends": 3, "walk": False}))
-    agents, batch = collected(run)
+    run = training.prepare(world, make_config(world, 2, {**SIZES, "outcomes": 3}))
+    state, batch = collected(run)
     frames, ends = np.asarray(batch.frames.frames), np.asarray(batch.end).reshape(64, 3)
-    assert len(frames) == 64 * 4, "16 agents, four windows each"
-    assert int(batch.frames.count[0]) > max(int(batch.start.max()), int(ends.max())), "all are encoded"
-    seen = np.asarray(world.observe(agents.visited))
-    assert np.array_equal(frames[np.asarray(batch.start)], seen)
-    assert np.array_equal(frames[ends[:-16, 0]], seen[16:]), "the next window starts at the first end"
-    assert np.array_equal(frames[ends[-16:, 0]], np.asarray(world.observe(agents.states)))
+    assert len(frames) == 64 * 4
+    assert int(batch.frames.count[0]) > max(int(batch.start.max()), int(ends.max())), (
+        "all are encoded"
+    )
+    starts = stack_states(state.walkers, take(run.collector.starts, np.asarray(state.drawn)))
+    assert np.array_equal(frames[np.asarray(batch.start)], np.asarray(world.observe(starts)))
     assert (frames[ends[:, 0]] != frames[ends[:, 1]]).any(), "chance is drawn for each"
+
+
+def stack_states(*states):
+    return jax.tree.map(lambda *x: np.concatenate(list(map(np.asarray, x))), *states)
+
+
+def test_starts_are_drawn_where_errors_are_large(small):
+    """In proportion to the running mean of the squared error, except for a share that is drawn
+    evenly."""
+    where = training._collector(small, configure(2, {"batch": 256}))
+    state = where.init(jax.random.key(0))
+    assert np.allclose(where.priorities(state), where.weights), "at first all are alike"
+    state = state._replace(drawn=jnp.zeros(256, jnp.int32).at[128:].set(1))
+    state = where.feedback(state, jnp.full(256, 3.0).at[128:].set(1.0))
+    kept = MEMORY + (1 - MEMORY) * np.array([9.0, 1.0])
+    assert np.allclose(state.errors, [*kept, *np.ones(len(state.errors) - 2)])
+    share = where.priorities(state)
+    even = np.asarray(where.weights)
+    assert np.allclose(
+        share, (1 - PRIORITISED) * even + PRIORITISED * even * state.errors / (even @ state.errors)
+    )
+    policy = LearnerPolicy(*prepared(small))
+    drawn = np.concatenate(
+        [where.collect(state, policy, key=jax.random.key(i))[0].drawn for i in range(20)]
+    )
+    assert np.bincount(drawn, minlength=len(share)) / len(drawn) == pytest.approx(
+        np.asarray(share), abs=0.002
+    )
+
+
+def prepared(world):
+    run = training.prepare(world, make_config(world, 2, SIZES))
+    return run.learner, run.init(0).learner
+
+
+def test_stratified_samples_differ_from_their_share_by_less_than_one():
+    weights = jnp.asarray([0.5, 0.0, 0.25, 0.2, 0.05])
+    for seed in range(5):
+        counts = np.bincount(stratified(weights, 100, key=jax.random.key(seed)), minlength=5)
+        assert (np.abs(counts - 100 * np.asarray(weights)) < 1 + 1e-3).all(), counts
+    assert stratified(weights, 0, key=jax.random.key(0)).shape == (0,)
+
+
+def test_a_world_that_changes_for_good_starts_as_often_where_it_does_as_after():
+    where = training._collector(emp.make("key-door"), configure(2, {}))
+    own = np.isclose(where.weights, where.weights.max())
+    assert 0 < own.sum() < len(own)
+    assert float(where.weights[own].sum()) > 0.5
+    assert float(where.weights.sum()) == pytest.approx(1)
 
 
 def test_what_several_ends_say_is_averaged():
@@ -428,7 +494,9 @@ def test_the_decoder_is_fitted_to_the_first_of_several_ends():
     _, batch = collected(run)
     model = trained(run, 5)
     first = batch._replace(end=batch.end[::16])
-    all_ends, one_end = (jax.grad(lambda m, b=b: decoder_loss(m.terms(b)[0]))(model).decoder for b in (batch, first))
+    all_ends, one_end = (
+        jax.grad(lambda m, b=b: decoder_loss(m.terms(b)[0]))(model).decoder for b in (batch, first)
+    )
     for a, b in zip(jax.tree.leaves(all_ends), jax.tree.leaves(one_end), strict=True):
         assert np.allclose(a, b, atol=1e-6)
 
@@ -437,48 +505,64 @@ def test_the_source_is_fitted_to_what_the_averaged_model_reads():
     run = slippery_run()
     _, batch = collected(run)
     early, model = trained(run, 10), trained(run, 15)
-    assert np.allclose(model.told(batch).log_q, model.terms(batch)[0], atol=1e-5), "the mean over the ends"
-    told = early.told(batch)
+    assert np.allclose(model.read_outcomes(batch).log_q, model.terms(batch)[0], atol=1e-5), (
+        "the mean over the ends"
+    )
+    told = early.read_outcomes(batch)
     assert not np.allclose(told.log_q, model.terms(batch)[0], atol=1e-3)
     log_q, log_h, psi = model.terms(told)
-    info = model_free(model, told, run.learner.config)[1][0]
+    info = exponential_psi(model, told, run.learner.config)[1][0]
     assert np.allclose(info.errors, np.abs(told.log_q - log_h - psi), atol=1e-5)
-    assert float(info.decoder_loss) == pytest.approx(float(decoder_loss(log_q)), abs=1e-5), "by its own reading"
+    assert float(info.decoder_loss) == pytest.approx(float(decoder_loss(log_q)), abs=1e-5), (
+        "by its own reading"
+    )
     _, in_an_update, _ = run.learner._gradient(model, early, batch)
-    assert np.allclose(in_an_update.errors, info.errors, atol=1e-5), "by the average, not by the model"
+    assert np.allclose(in_an_update.errors, info.errors, atol=1e-5), (
+        "by the average, not by the model"
+    )
 
 
 def test_chance_is_spread_over_the_ends_of_a_sequence_and_each_is_a_fair_draw():
     odds = jnp.tile(jnp.array([0.7, 0.0, 0.2, 0.1]), (8 * 4000, 1))
-    chances, drawn = Chances.spread(8 * 4000, 8, key=jax.random.key(0)), []
+    outcomes, drawn = StratifiedOutcomes.spread(8 * 4000, 8, key=jax.random.key(0)), []
     for k in range(12):  # longer than the first numbers' precision lasts
-        chance, chances = chances.draw(odds, key=jax.random.key(k + 1))
-        drawn.append(np.asarray(chance))
+        outcome, outcomes = outcomes.draw(odds, key=jax.random.key(k + 1))
+        drawn.append(np.asarray(outcome))
     drawn = np.array(drawn)
     shares = np.array([(drawn == i).mean(1) for i in range(4)])
     assert np.allclose(shares, np.array([[0.7], [0.0], [0.2], [0.1]]), atol=0.015), "at every step"
     pairs = np.corrcoef(drawn == 0)
     assert np.abs(pairs - np.eye(12)).max() < 0.03, "steps are independent of each other"
-    assert len(np.unique(drawn[:, ::8].T, axis=0)) > 2000, "and no two rows of different sequences go together"
+    assert len(np.unique(drawn[:, ::8].T, axis=0)) > 2000, (
+        "and no two rows of different sequences go together"
+    )
     never = (drawn[:3] == 0).all(0).reshape(-1, 8).mean(1)
-    assert never.std() < 0.6 * np.sqrt(0.7**3 * (1 - 0.7**3) / 8), "courses of events vary less than independent ones"
+    assert never.std() < 0.6 * np.sqrt(0.7**3 * (1 - 0.7**3) / 8), (
+        "courses of events vary less than independent ones"
+    )
 
 
 def test_bayes_rule_adds_the_sources_logits_once_sequences_come_from_it():
     run = slippery_run()
-    assert float(run.init(0).learner.model.prior) == 0, "uniform sequences say nothing"
+    assert float(run.init(0).learner.model.decoder_prior) == 0, "uniform sequences say nothing"
     model = trained(run, 15)
-    assert float(model.prior) == 1
+    assert float(model.decoder_prior) == 1
     every = jnp.asarray([[i // 25, i // 5 % 5, i % 5] for i in range(125)])
-    frames = run.experience.frames
+    frames = run.collector.frames
     here, there = jnp.full(125, 3), jnp.full(125, 5)
     log_q, log_h, _ = model.terms(Batch(frames, here, there, every))
     assert np.exp(log_q).sum() == pytest.approx(1, abs=1e-4)
-    mute = eqx.tree_at(lambda m: (m.decoder.last, m.decoder.last_bias), model, replace_fn=jnp.zeros_like)
-    assert np.allclose(mute.terms(Batch(frames, here, there, every))[0], log_h, atol=1e-5), "the prior is the source"
+    mute = eqx.tree_at(
+        lambda m: (m.decoder.last, m.decoder.last_bias), model, replace_fn=jnp.zeros_like
+    )
+    assert np.allclose(mute.terms(Batch(frames, here, there, every))[0], log_h, atol=1e-5), (
+        "the prior is the source"
+    )
     assert np.ptp(log_h) > 0.01
     fitted = jax.grad(lambda m: decoder_loss(m.terms(Batch(frames, here, there, every))[0]))(model)
-    assert all((x == 0).all() for x in jax.tree.leaves((fitted.source, fitted.prior))), "the prior is held fixed"
+    assert all((x == 0).all() for x in jax.tree.leaves((fitted.source, fitted.decoder_prior))), (
+        "the prior is held fixed"
+    )
     # The likeliest action at each step, by all sequences that go on from there.
     read = np.asarray(model.read(model.representation(frames), here[:1], there[:1])[0])
     table = np.exp(np.asarray(log_q)).reshape(5, 5, 5)
@@ -488,40 +572,50 @@ def test_bayes_rule_adds_the_sources_logits_once_sequences_come_from_it():
 
 
 def test_the_prior_is_what_agents_do_while_some_actions_are_uniform():
-    run = slippery_run(warm_up=0.0, uniform=0.4, uniform_until=1.0)
+    run = slippery_run(warm_up=0.0, uniform=0.4)
     model = trained(run, 10)
-    share = 1 - 0.4 / 2
-    assert float(model.prior) == pytest.approx(share)
+    share = 1 - 0.4 * 4 / 14  # after 10 of the 14 updates in which some are
+    assert float(model.decoder_prior) == pytest.approx(share)
     every = jnp.asarray([[i // 25, i // 5 % 5, i % 5] for i in range(125)])
     # A source that is sure of its first action makes uniform ones easy to see.
-    sure = eqx.tree_at(lambda m: m.source.last_bias, model, replace_fn=lambda x: x.at[0, 2].add(50.0))
-    mute = eqx.tree_at(lambda m: (m.decoder.last, m.decoder.last_bias), sure, replace_fn=jnp.zeros_like)
-    frames, here = run.experience.frames, jnp.full(125, 3)
+    sure = eqx.tree_at(
+        lambda m: m.source.last_bias, model, replace_fn=lambda x: x.at[0, 2].add(50.0)
+    )
+    mute = eqx.tree_at(
+        lambda m: (m.decoder.last, m.decoder.last_bias), sure, replace_fn=jnp.zeros_like
+    )
+    frames, here = run.collector.frames, jnp.full(125, 3)
     expected = np.exp(mute.terms(Batch(frames, here, here, every))[0]).reshape(5, 25)
     assert expected.sum() == pytest.approx(1, abs=1e-4)
-    assert expected.sum(1) == pytest.approx([0.04, 0.04, share + 0.04, 0.04, 0.04], abs=1e-4)
+    assert expected.sum(1) == pytest.approx((1 - share) / 5 + share * np.eye(5)[2], abs=1e-4)
     state = run.init(0).learner._replace(model=sure, updates=jnp.asarray(10))
-    drawn, log_b = map(np.asarray, run.learner.choose(state, frames, jnp.full(40_000, 3), key=jax.random.key(1)))
+    drawn, log_b = map(
+        np.asarray, run.learner.choose(state, frames, jnp.full(40_000, 3), key=jax.random.key(1))
+    )
     number = drawn @ np.array([25, 5, 1])
-    assert np.allclose(np.exp(log_b), expected.reshape(-1)[number], atol=1e-5), "each comes with its probability"
+    assert np.allclose(np.exp(log_b), expected.reshape(-1)[number], atol=1e-5), (
+        "each comes with its probability"
+    )
     seen = np.bincount(number, minlength=125).reshape(5, 25) / 40_000
     assert (np.abs(seen - expected) < 5 * np.sqrt(expected / 40_000) + 1e-4).all()
 
 
 def test_a_noisy_run_goes_on_where_it_stopped(tmp_path):
     world = GridWorld(Map.parse(SMALL, "slippery"), slip=0.3)
-    whole = emp.train(world, 2, out=tmp_path / "run", average=0.9, **TINY)
+    whole = emp.train(world, 2, out=tmp_path / "run", ema=0.9, **TINY)
     (tmp_path / "run" / "checkpoints" / "00000020.safetensors").unlink()
-    again = emp.train(world, 2, out=tmp_path / "run", resume=True, average=0.9, **TINY)
+    again = emp.train(world, 2, out=tmp_path / "run", resume=True, ema=0.9, **TINY)
     for est in (again, emp.load(tmp_path / "run")):
-        assert float(est.model.prior) == 1, "not averaged with the warm-up's"
+        assert float(est.model.decoder_prior) == 1, "not averaged with the warm-up's"
         assert all(map(np.array_equal, *map(jax.tree.leaves, (est.model, whole.model))))
 
 
 def test_a_noisy_world_is_learned(monkeypatch):
     """With the settings that are usual in worlds with slip, which want more updates than others."""
     monkeypatch.setattr(training, "CHUNK", 100)
-    world = GridWorld(Map.parse("########\n#a..#..#\n#...#..#\n#......#\n########\n", "noisy"), slip=0.1)
+    world = GridWorld(
+        Map.parse("########\n#a..#..#\n#...#..#\n#......#\n########\n", "noisy"), slip=0.1
+    )
     est = emp.train(world, 2, updates=1000, batch=256, hidden=64, progress=False)
     exact, bound = emp.exact(world, 2), est.bound(samples=500)
     assert emp.compare(est.landscape(), exact).r2 > 0.9
@@ -530,41 +624,33 @@ def test_a_noisy_world_is_learned(monkeypatch):
 
 def test_rates_rise_at_first_and_fall_to_zero():
     def rates(**settings):
-        schedule = Learner(training.configure(2, {"updates": 100, **settings}), Categorical(5))._schedule(0.5)
+        schedule = Learner(configure(2, {"updates": 100, **settings}), Categorical(5))._schedule(
+            0.5
+        )
         return np.array([float(schedule(n)) for n in range(101)])
 
     fallen = 0.5 * (1 - np.arange(101) / 100)
-    assert np.allclose(rates(ramp=0.0), fallen)
-    assert np.allclose(rates(ramp=0.1)[:10], fallen[:10] * np.arange(1, 11) / 10)
-    assert np.allclose(rates(ramp=0.1)[10:], fallen[10:])
+    assert np.allclose(rates(preset="paper"), fallen)
+    assert np.allclose(rates()[:10], fallen[:10] * np.arange(1, 11) / 10)
+    assert np.allclose(rates()[10:], fallen[10:])
 
 
-def test_large_worlds_start_anew_more_often_than_tables():
-    small, large = (
-        training._experience(world, training.configure(2, {}))
-        for world in (emp.make("two-rooms"), emp.make("lava-maze"))
-    )
-    assert (small.restart, small.revisit) == (0.1, 0.6)
-    assert (large.restart, large.revisit, large.windows) == (1.0, 0.0, 1)
-    told = training._experience(emp.make("lava-maze"), training.configure(2, {"restart": 0.3, "revisit": 0.0}))
-    assert (told.restart, told.revisit) == (0.3, 0.0)
-
-
-def test_what_is_unusual_is_picked_but_not_a_single_freak():
+def test_what_is_rare_is_picked_except_a_single_case():
     changes = np.repeat([0, 6, 9, 12, 15], [900, 8998, 60, 40, 2])
-    share = np.bincount(changes, weights=unusual(changes))
+    share = np.bincount(changes, weights=rare(changes))
     assert share[[0, 6]].sum() == 0  # 9 % and 90 % of the windows
     np.testing.assert_allclose(share[[9, 12]], 1 / 2.2)
     np.testing.assert_allclose(share[15], 0.2 / 2.2)  # two windows, where ten would count in full
-    np.testing.assert_allclose(unusual(np.repeat([2, 3], [30, 10])), np.repeat([1 / 60, 1 / 20], [30, 10]))
+    np.testing.assert_allclose(
+        rare(np.repeat([2, 3], [30, 10])), np.repeat([1 / 60, 1 / 20], [30, 10])
+    )
 
 
 def test_something_is_about_to_happen_where_many_agents_start():
     """The box is near to few cells, but to many of the eventful starts."""
     world = emp.make("box-movable")
-    starts, simpler = beginnings(world, 5)
-    side, size = world.map.cells.shape[1], simpler // 2
-    assert len(leaves(starts)[0]) == 3 * size
+    starts = beginnings(world, 5)
+    side, size = world.map.cells.shape[1], len(leaves(starts)[0]) // 3
 
     def near(part):
         states = take(starts, slice(part * size, (part + 1) * size))
@@ -575,39 +661,25 @@ def test_something_is_about_to_happen_where_many_agents_start():
     assert near(1) > 2 * near(2)
 
 
-def test_what_is_moved_about_comes_later():
-    """At first boxes are where the world has them or, in eventful starts, mostly; later anywhere."""
-    world = emp.make("box-movable")
-    where = training._experience(world, training.configure(5, {"batch": 4096}))
-    home = np.asarray(world.start.boxes).argmax()
-    first, later = (np.asarray(where._fresh(done, key=jax.random.key(0)).boxes).argmax(-1) for done in (0.0, 1.0))
-    assert (first == home).mean() > 0.85
-    assert (later == home).mean() < 0.8
-
-
 @pytest.mark.parametrize("horizon", [3, 41])
 def test_starts_where_all_soon_die_and_for_long_windows(horizon):
     """Lava that leaves no one alive within the random play; and windows longer than that."""
-    room = "\n".join(["#" * 18, *["#" + "." * 16 + "#"] * 15, "#a" + "." * 6 + "l" + "." * 8 + "#", "#" * 18])
+    room = "\n".join(
+        ["#" * 18, *["#" + "." * 16 + "#"] * 15, "#a" + "." * 6 + "l" + "." * 8 + "#", "#" * 18]
+    )
     world = GridWorld(Map.parse(room, "flood"))
-    starts, simpler = beginnings(world, horizon)
-    assert simpler == 2 * len(leaves(starts)[0]) // 3
+    starts = beginnings(world, horizon)
     assert not np.asarray(world.terminal(starts)).any()
 
 
-def test_older_runs_keep_their_starts():
-    old = training._experience(emp.make("box-movable"), training.configure(5, {"walk": False, "windows": 4}))
-    assert (old.restart, old.revisit, old.windows, old.walks, old.simpler) == (0.5, 0.2, 4, False, None)
-
-
 def test_some_agents_walk_to_where_it_is_better(monkeypatch):
-    """With a mind that likes the top, those that walk, and neither stray nor tire, get there and stay."""
-    monkeypatch.setattr("empowerment.variational.experience.STRAYING", 0.0)
-    monkeypatch.setattr("empowerment.variational.experience.WEARY", 0.0)
+    """With a ψ that likes the top, walkers that neither explore nor restart get there and stay."""
+    monkeypatch.setattr("empowerment.variational.collect.EPSILON", 0.0)
+    monkeypatch.setattr("empowerment.variational.collect.RESET_PROBABILITY", 0.0)
     world = emp.make("box-movable")
-    where = training._experience(world, training.configure(1, {"batch": 64}))
+    where = training._collector(world, configure(1, {"batch": 64}))
 
-    class Mind:
+    class Policy:
         def __call__(self, frames, rows, *, key):
             return jnp.zeros((len(rows), 1), int), jnp.zeros(len(rows))
 
@@ -615,15 +687,12 @@ def test_some_agents_walk_to_where_it_is_better(monkeypatch):
             frames = seen.frames[rows]
             return -(frames.sum(-1).reshape(len(frames), -1).argmax(-1) // frames.shape[2])
 
-        def done(self):
-            return 0.0
-
     agents = where.init(jax.random.key(0))
     for step in range(20):
-        agents, _ = where.collect(agents, Mind(), key=jax.random.key(step))
-    rows = np.asarray(agents.visited.agent) // world.map.cells.shape[1]
-    assert rows[::8].max() <= 2, "the top row, or the one below where a box was pushed ahead"
-    assert rows[1::8].max() > 5
+        agents, _ = where.collect(agents, Policy(), key=jax.random.key(step))
+    rows = np.asarray(agents.walkers.agent) // world.map.cells.shape[1]
+    assert len(rows) == 8
+    assert rows.max() <= 2, "the top row, or the one below where a box was pushed ahead"
 
 
 def test_what_is_refused_leaves_nothing_behind(small, tmp_path):
@@ -637,7 +706,7 @@ def test_what_is_refused_leaves_nothing_behind(small, tmp_path):
 
     for settings, why in (
         ({"trackers": [Refusing()]}, "no room for curves"),
-        ({"windows": 4}, "windows=4 is for worlds too large"),
+        ({"outcomes": 4}, "outcomes=4 is for worlds where chance decides"),
         ({"method": "reparameterised"}, "needs continuous actions"),
     ):
         with pytest.raises(ValueError, match=why):

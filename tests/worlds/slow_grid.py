@@ -1,4 +1,5 @@
-"""A slow, obvious reimplementation of the grid rules: sets of cells and `if`s, nothing shared with the engine."""
+"""A slow, obvious reimplementation of the grid rules: sets of cells and `if`s, nothing shared with
+the engine."""
 
 from dataclasses import dataclass, field, replace
 

@@ -36,7 +36,9 @@ def test_a_seed_gives_the_same_episode():
 
 @pytest.mark.parametrize("name", ["two-rooms", "key-door", "tree"])
 def test_the_vector_form_steps_as_single_environments_do(name):
-    vector = gymnasium.make_vec(environment_id(name), num_envs=3, vectorization_mode="vector_entry_point")
+    vector = gymnasium.make_vec(
+        environment_id(name), num_envs=3, vectorization_mode="vector_entry_point"
+    )
     singles = [gymnasium.make(environment_id(name)) for _ in range(3)]
     rng = np.random.default_rng(0)
     seen, _ = vector.reset(seed=0)

@@ -95,7 +95,7 @@ def test_greedy_survives_generated_lava_from_nearly_everywhere(kind, seed):
 def test_worlds_of_lava_have_bricks_and_take_options():
     assert "brick up" in generate_world("lava-maze", 0).actions
     assert "brick up" not in generate_world("rooms", 0).actions
-    assert generate_world("rooms", 0, slip=0.1).chances == 5
+    assert generate_world("rooms", 0, slip=0.1).outcomes == 5
     assert emp.exact(generate_world("rooms", 1), 2).nats.min() > 0
 
 

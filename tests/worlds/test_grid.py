@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from empowerment import make, worlds
 from empowerment.worlds.grid import GridState, GridWorld, Map
-from empowerment.worlds.world import identify, leaves, stack, take
+from empowerment.worlds.world import concatenate, identify, leaves, take
 
 sys.path.insert(0, str(Path(__file__).parent))
 import slow_grid
@@ -22,7 +22,9 @@ DISCRETE = [name for name in worlds() if make(name).continuous is None]
 @st.composite
 def maps(draw):
     rows, columns = draw(st.integers(1, 6)), draw(st.integers(2, 6))
-    cells = draw(st.lists(st.sampled_from("......#bbkdl"), min_size=rows * columns, max_size=rows * columns))
+    cells = draw(
+        st.lists(st.sampled_from("......#bbkdl"), min_size=rows * columns, max_size=rows * columns)
+    )
     cells[draw(st.integers(0, rows * columns - 1))] = "a"
     return "\n".join("".join(cells[r * columns : (r + 1) * columns]) for r in range(rows))
 
@@ -64,10 +66,10 @@ def test_a_batch_is_its_members(text, seed):
     world = GridWorld(Map.parse(text, "random"), slip=0.5, bricks=True)
     rng = np.random.default_rng(seed)
     states, n = world.states(), len(world.states().agent)
-    actions, chances = rng.integers(len(world.actions), size=n), rng.integers(5, size=n)
-    batch = world.step(states, actions, chances)
+    actions, outcomes = rng.integers(len(world.actions), size=n), rng.integers(5, size=n)
+    batch = world.step(states, actions, outcomes)
     for i in range(n):
-        one = world.step(take(states, i), actions[i], chances[i])
+        one = world.step(take(states, i), actions[i], outcomes[i])
         assert all(np.array_equal(x[i], y) for x, y in zip(batch, one, strict=True))
 
 
@@ -78,8 +80,11 @@ def test_numpy_and_jax_agree(name):
     here = take(world.states(), rng.integers(len(leaves(world.states())[0]), size=40))
     there = jax.tree.map(jnp.asarray, here)
     for _ in range(25):
-        action, chance = rng.integers(len(world.actions), size=40), np.zeros(40, np.int32)
-        here, there = world.step(here, action, chance), step(there, jnp.asarray(action), jnp.asarray(chance))
+        action, outcome = rng.integers(len(world.actions), size=40), np.zeros(40, np.int32)
+        here, there = (
+            world.step(here, action, outcome),
+            step(there, jnp.asarray(action), jnp.asarray(outcome)),
+        )
         for x, y in zip(leaves(here), leaves(there), strict=True):
             assert x.dtype == y.dtype
             assert np.array_equal(x, y)
@@ -94,7 +99,7 @@ def test_different_states_look_different(name):
         seen.append(batch)
         n = len(leaves(batch)[0])
         batch = world.step(batch, rng.integers(len(world.actions), size=n), np.zeros(n, np.int32))
-    states = stack(seen)
+    states = concatenate(seen)
     looks = identify(np.asarray(world.observe(states)))
     keys = identify(states)
     assert len(np.unique(keys)) == len(np.unique(looks))
@@ -141,9 +146,13 @@ def test_a_door_needs_its_key_and_stays_open():
 
 def test_boxes_move_only_into_free_cells():
     assert np.flatnonzero(walk(grid("ab.."), "right").boxes).tolist() == [2]
-    assert np.flatnonzero(walk(grid("ab.."), *["right"] * 5).boxes).tolist() == [3], "stops at the edge"
+    assert np.flatnonzero(walk(grid("ab.."), *["right"] * 5).boxes).tolist() == [3], (
+        "stops at the edge"
+    )
     assert np.flatnonzero(walk(grid("abb."), "right").boxes).tolist() == [1, 2]
-    assert np.flatnonzero(walk(grid("abk."), "right").boxes).tolist() == [2], "keys do not stop boxes"
+    assert np.flatnonzero(walk(grid("abk."), "right").boxes).tolist() == [2], (
+        "keys do not stop boxes"
+    )
     assert np.flatnonzero(walk(grid("abd."), "right").boxes).tolist() == [1], "doors do"
 
 
@@ -153,7 +162,9 @@ def test_lava_flows_and_death_absorbs():
     dead = walk(world, "stay", "stay", "stay")
     assert not dead.alive
     otherwise = walk(world, "right", "brick left", "right", "stay")
-    assert all(np.array_equal(x, y) for x, y in zip(dead, otherwise, strict=True)), "one state, whatever the map"
+    assert all(np.array_equal(x, y) for x, y in zip(dead, otherwise, strict=True)), (
+        "one state, whatever the map"
+    )
     assert walk(world, "brick right", "stay", "stay", "stay").alive, "a brick stops it"
     assert not walk(grid("a.l"), "right").alive, "walking into it is death"
     again = world.step(dead, np.int32(1), np.int32(0))
@@ -239,7 +250,12 @@ def test_pictures_by_hand():
         bricks=cells == 0,
         lava=np.zeros(7, bool),
     )
-    carrying, box, brick, opened = [213, 149, 153], [173, 141, 66], [159, 159, 183], [206, 232, 217]  # two over keys
+    carrying, box, brick, opened = (
+        [213, 149, 153],
+        [173, 141, 66],
+        [159, 159, 183],
+        [206, 232, 217],
+    )  # two over keys
     assert world.observe(state)[0].tolist() == [brick, wall, carrying, box, opened, floor, floor]
     assert (world.observe(state._replace(alive=np.bool_(False))) == [213, 94, 0]).all()
 

@@ -1,4 +1,5 @@
-"""Gymnasium environments that can only be learned on: what fits, what to wrap, and what they do wrong."""
+"""Gymnasium environments that can only be learned on: what fits, what to wrap, and what they do
+wrong."""
 
 import gymnasium
 import minigrid  # noqa: F401 - registers its environments
@@ -110,14 +111,18 @@ def test_environments_that_misbehave_are_named(faulty, words):
 
 def test_what_cannot_be_used_is_refused():
     lake = gymnasium.make("FrozenLake-v1")
-    with pytest.raises(ValueError, match=r"copies=3 .* 'FrozenLake-v1' is enumerated; .* learn=True"):
+    with pytest.raises(
+        ValueError, match=r"copies=3 .* 'FrozenLake-v1' is enumerated; .* learn=True"
+    ):
         emp.from_gymnasium(lake, copies=3)
     with pytest.raises(ValueError, match=r"copies=0"):
         emp.from_gymnasium(Plain(), copies=0)
     with pytest.raises(ValueError, match=r"'Plain' cannot be made again from its spec.*lambda"):
         emp.from_gymnasium(Plain(), copies=2)
     with pytest.raises(ValueError, match=r"vector environment already"):
-        emp.from_gymnasium(gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"), copies=2)
+        emp.from_gymnasium(
+            gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"), copies=2
+        )
     silent = VectorEnv()
     silent.num_envs, silent.metadata = 2, {}
     with pytest.raises(ValueError, match=r"autoreset_mode"):

@@ -37,12 +37,18 @@ class Bad(VectorEnv):
             "large": np.full((2, 3), 1e300),
         }.get(self._fault, self._array)
         reward = {"reward": [0.0, np.nan], "words for reward": "much"}.get(self._fault, np.zeros(2))
-        over = {"flags": np.zeros(3, bool), "floating flags": np.array([0.5, 1.0])}.get(self._fault, np.zeros(2, bool))
+        over = {"flags": np.zeros(3, bool), "floating flags": np.array([0.5, 1.0])}.get(
+            self._fault, np.zeros(2, bool)
+        )
         if self._fault == "exception":
             raise RuntimeError("two\nlines")
         if self._fault == "final":
             return seen, reward, ~over, over, {"final_obs": np.array([None, None])}
-        return (seen, reward, over) if self._fault == "parts" else (seen, reward, over, np.zeros(2, bool), {})
+        return (
+            (seen, reward, over)
+            if self._fault == "parts"
+            else (seen, reward, over, np.zeros(2, bool), {})
+        )
 
 
 @pytest.mark.parametrize(
@@ -125,5 +131,7 @@ def test_the_reward_wrapper_names_what_it_is_shown():
     env = Endless()
     env.reset = lambda **_: (np.zeros(3, np.float32), {})
     wrapped = emp.EmpowermentReward(env, Constant())
-    with pytest.raises(ValueError, match=r"environment 'Endless' returned observations of shape \(3,\) from reset"):
+    with pytest.raises(
+        ValueError, match=r"environment 'Endless' returned observations of shape \(3,\) from reset"
+    ):
         wrapped.reset()

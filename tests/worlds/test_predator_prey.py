@@ -8,17 +8,17 @@ import pytest
 from empowerment import make
 from empowerment.behaviour import Greedy, Random, run_episodes
 from empowerment.behaviour.behaviour import candidates
-from empowerment.variational.host import HostExperience
+from empowerment.variational.host import StreamCollector
 from empowerment.worlds.copies import Copies
 from empowerment.worlds.predator_prey import INERTIA, RADIUS, ROOM, PredatorPrey, at_rest
 
 WORLD = make("predator-prey")
 
 
-def push(agent, predator, force, steps=1, chance=0.0):
+def push(agent, predator, force, steps=1, outcome=0.0):
     state = at_rest(np.array(agent, float), np.array(predator, float))
     for _ in range(steps):
-        state = WORLD.step(state, np.array(force, float), np.full(4, chance))
+        state = WORLD.step(state, np.array(force, float), np.full(4, outcome))
     return state
 
 
@@ -44,9 +44,9 @@ def test_walls_hold():
 def test_a_caught_agent_is_put_back_at_rest_at_a_random_place():
     near = at_rest(np.tile([0.21, 0.0], (200, 1)), np.zeros((200, 2)))
     rng = np.random.default_rng(0)
-    chance = WORLD.draw_chance(near, np.zeros((200, 2)), rng)
-    chance[:, :2] = 0
-    after = WORLD.step(near, np.zeros((200, 2)), chance)
+    outcome = WORLD.draw_outcome(near, np.zeros((200, 2)), rng)
+    outcome[:, :2] = 0
+    after = WORLD.step(near, np.zeros((200, 2)), outcome)
     assert after.caught.all()
     assert not after.agent[:, 2:].any()
     assert (np.abs(after.agent[:, :2]) <= ROOM).all()
@@ -58,16 +58,21 @@ def test_a_caught_agent_is_put_back_at_rest_at_a_random_place():
 def test_noise_pushes_as_a_force_does():
     far = ([1.0, 1.0], [-1.2, -1.2])
     pushed = push(*far, [0.25, 0.25])
-    noisy = push(*far, [0, 0], chance=1.0)
+    noisy = push(*far, [0, 0], outcome=1.0)
     assert np.allclose(pushed.agent, noisy.agent, atol=1e-5)
 
 
 def test_one_state_and_batches_of_any_shape_agree():
     states = WORLD.scatter(6, np.random.default_rng(1))
-    forces, noise = np.random.default_rng(2).uniform(-1, 1, (6, 2)), np.random.default_rng(3).normal(size=(6, 4))
+    forces, noise = (
+        np.random.default_rng(2).uniform(-1, 1, (6, 2)),
+        np.random.default_rng(3).normal(size=(6, 4)),
+    )
     batch = WORLD.step(states, forces, noise)
     shaped = WORLD.step(
-        type(states)(*(x.reshape(2, 3, *x.shape[1:]) for x in states)), forces.reshape(2, 3, 2), noise.reshape(2, 3, 4)
+        type(states)(*(x.reshape(2, 3, *x.shape[1:]) for x in states)),
+        forces.reshape(2, 3, 2),
+        noise.reshape(2, 3, 4),
     )
     one = WORLD.step(type(states)(*(x[4] for x in states)), forces[4], noise[4])
     for whole, parts, alone in zip(batch, shaped, one, strict=True):
@@ -94,7 +99,9 @@ def test_bad_options(option):
 def test_models_that_do_not_parse(tmp_path):
     bad, other = tmp_path / "bad.xml", tmp_path / "other.xml"
     bad.write_text("<mujoco><nonsense/></mujoco>")
-    other.write_text("<mujoco><worldbody><body><freejoint/><geom size='1'/></body></worldbody></mujoco>")
+    other.write_text(
+        "<mujoco><worldbody><body><freejoint/><geom size='1'/></body></worldbody></mujoco>"
+    )
     with pytest.raises(ValueError, match=r"bad\.xml.* mend the file"):
         make("predator-prey", model=str(bad))
     with pytest.raises(ValueError, match="has 7 coordinates"):
@@ -131,7 +138,7 @@ class Explosive(PredatorPrey):
 def test_a_simulation_that_diverges_is_counted_and_never_learned_from(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its warnings to a file
     copies = Copies(Explosive(), 20, restart=0.2)
-    where = HostExperience(copies, 64)
+    where = StreamCollector(copies, 64)
 
     def choose(frames, rows, key):
         return np.zeros((len(rows), 3, 2), np.float32), np.zeros(len(rows))
@@ -148,7 +155,10 @@ def test_a_simulation_that_diverges_is_counted_and_never_learned_from(tmp_path, 
 def test_pictures_from_above_show_both():
     image = WORLD.picture(WORLD.start)
     assert image.shape == (256, 256, 3)
-    blue, red = (image[..., 2] > 220) & (image[..., 0] < 100), (image[..., 0] > 200) & (image[..., 2] < 100)
+    blue, red = (
+        (image[..., 2] > 220) & (image[..., 0] < 100),
+        (image[..., 0] > 200) & (image[..., 2] < 100),
+    )
     assert 100 < blue.sum() < 400
     assert np.argwhere(blue)[:, 1].mean() < np.argwhere(red)[:, 1].mean()
 
@@ -178,7 +188,8 @@ def test_greedy_takes_the_best_of_the_candidate_forces():
 
     def value(states):
         return -np.linalg.norm(
-            np.asarray(states.agent)[:, :2] + 0.9 * np.asarray(states.agent)[:, 2:4] - [1.0, 1.0], axis=1
+            np.asarray(states.agent)[:, :2] + 0.9 * np.asarray(states.agent)[:, 2:4] - [1.0, 1.0],
+            axis=1,
         )
 
     start = at_rest(np.array([[-1.0, 1.0]]), np.array([[1.2, -1.2]]))
@@ -187,4 +198,7 @@ def test_greedy_takes_the_best_of_the_candidate_forces():
     assert np.allclose(greedy.actions[0], [1, 0], atol=0.4)
     assert np.linalg.norm(greedy.states.agent[-1, :2] - [1, 1]) < 0.3
     assert len(greedy.expected[0]) == len(candidates(WORLD)) == 17
-    assert run_episodes(WORLD, Random(WORLD, value), start, 3)[0].summary()["actions"][0] != [0.0, 0.0]
+    assert run_episodes(WORLD, Random(WORLD, value), start, 3)[0].summary()["actions"][0] != [
+        0.0,
+        0.0,
+    ]

@@ -15,7 +15,9 @@ def test_every_world_is_made_and_observed():
         assert np.asarray(world.observe(world.start)).ndim in (1, 3)
 
 
-@pytest.mark.parametrize("name", ["open-room", "cross-room", "two-rooms", "box-empty", "box-fixed", "box-movable"])
+@pytest.mark.parametrize(
+    "name", ["open-room", "cross-room", "two-rooms", "box-empty", "box-fixed", "box-movable"]
+)
 def test_static_and_box_rooms_are_twenty_by_twenty(name):
     assert make(name).observe(make(name).start).shape == (20, 20, 3)
 
@@ -84,7 +86,9 @@ def test_a_map_in_place_of_one_line():
     assert make(["#a.#"]).map.cells.shape == (1, 4)
 
 
-@pytest.mark.parametrize(("drawn", "why"), [([], "is empty"), (["#a", 3], "list of lines"), ("#a\n###", "ragged")])
+@pytest.mark.parametrize(
+    ("drawn", "why"), [([], "is empty"), (["#a", 3], "list of lines"), ("#a\n###", "ragged")]
+)
 def test_a_bad_map_in_place_is_one_sentence(drawn, why):
     with pytest.raises(ValueError, match=why):
         make(drawn)

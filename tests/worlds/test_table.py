@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from empowerment import exact, from_transitions, make
-from empowerment.worlds.world import outcome
+from empowerment.worlds.world import pick_outcome
 
 
 def test_probabilities_and_successors_describe_the_same_world():
@@ -21,7 +21,7 @@ def test_a_number_draws_an_outcome(array):
     odds = array(np.array([[0.3, 0.7, 0.0]] * 4, np.float32))
     drawn = jax.jit(outcome)(odds, array(np.array([0.0, 0.29, 0.31, 1 - 2**-24], np.float32)))
     assert np.asarray(drawn).tolist() == [0, 0, 1, 1]
-    assert np.asarray(outcome(np.asarray(odds)[0], np.float32(0.5))).tolist() == 1
+    assert np.asarray(pick_outcome(np.asarray(odds)[0], np.float32(0.5))).tolist() == 1
 
 
 def test_chance_visits_every_outcome_with_its_probability():
@@ -29,7 +29,7 @@ def test_chance_visits_every_outcome_with_its_probability():
     world = from_transitions(dense)
     rebuilt = np.zeros_like(dense)
     for s in range(3):
-        for c in range(world.chances):
+        for c in range(world.outcomes):
             to = world.step(np.int32(s), np.int32(0), np.int32(c))
             rebuilt[s, 0, to] += world.probabilities(np.int32(s), np.int32(0))[c]
     assert np.allclose(rebuilt, dense)

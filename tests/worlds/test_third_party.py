@@ -10,7 +10,13 @@ from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
 from minigrid.core.world_object import Ball, Box, Key
 from minigrid.minigrid_env import MiniGridEnv
-from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, NoDeath, RGBImgObsWrapper, StochasticActionWrapper
+from minigrid.wrappers import (
+    FullyObsWrapper,
+    ImgObsWrapper,
+    NoDeath,
+    RGBImgObsWrapper,
+    StochasticActionWrapper,
+)
 
 import empowerment as emp
 from empowerment.exact import ends
@@ -78,7 +84,9 @@ def test_a_dry_lake_is_deterministic():
 def test_cliff_and_taxi():
     cliff = emp.from_gymnasium(gymnasium.make("CliffWalking-v1"))
     grid = emp.exact(cliff, 2).grid()
-    assert np.isnan(grid[3, 1:-1]).all()  # nobody stands on the cliff: falling leads back to the start
+    assert np.isnan(
+        grid[3, 1:-1]
+    ).all()  # nobody stands on the cliff: falling leads back to the start
     assert grid[3, -1] == 0
     taxi = emp.from_gymnasium(gymnasium.make("Taxi-v4"))
     assert len(taxi.states()) == 404
@@ -104,7 +112,13 @@ def test_other_tables_than_gymnasium_s_own():
 def fingerprint(env, over):
     env = env.unwrapped
     held = env.carrying.encode() if env.carrying else None
-    return tuple(map(int, env.agent_pos)), int(env.agent_dir), held, env.grid.encode().tobytes(), over
+    return (
+        tuple(map(int, env.agent_pos)),
+        int(env.agent_dir),
+        held,
+        env.grid.encode().tobytes(),
+        over,
+    )
 
 
 def slow_minigrid_ends(env, horizon):
@@ -129,7 +143,11 @@ def test_door_key_against_a_slow_enumeration():
     for i, (row, column) in enumerate(land.positions):
         twin = copy.deepcopy(env)
         twin.agent_pos, twin.agent_dir = (int(column), int(row)), i % 4
-        assert land.nats[i] == pytest.approx(np.log(len(slow_minigrid_ends(twin, 3)))), (row, column, i % 4)
+        assert land.nats[i] == pytest.approx(np.log(len(slow_minigrid_ends(twin, 3)))), (
+            row,
+            column,
+            i % 4,
+        )
     assert fingerprint(env, False) == before
     assert env.step_count == 0
 
@@ -169,7 +187,8 @@ def test_the_object_to_fetch_ends_the_episode():
 
 
 class Boxes(MiniGridEnv):
-    """The agent between two boxes that look the same, one of them with a key inside; two balls behind."""
+    """The agent between two boxes that look the same, one of them with a key inside; two balls
+    behind."""
 
     def __init__(self, contents=(None, "yellow")):
         self.contents = contents
@@ -272,7 +291,10 @@ def test_pictures_that_are_too_large_say_what_to_wrap_but_are_no_matter_for_exac
 
 
 def test_random_and_remembering_environments_are_refused():
-    for name, reason in (("MiniGrid-Dynamic-Obstacles-5x5-v0", "random"), ("BabyAI-GoToRedBall-v0", "instruction")):
+    for name, reason in (
+        ("MiniGrid-Dynamic-Obstacles-5x5-v0", "random"),
+        ("BabyAI-GoToRedBall-v0", "instruction"),
+    ):
         env = gymnasium.make(name)
         env.reset(seed=0)
         with pytest.raises(ValueError, match=reason):
@@ -290,7 +312,8 @@ def test_nobody_starts_beyond_the_walls():
 
 
 class Own(Boxes):
-    """An environment of one's own: with a switch, a counter or a ball that it asks for its place."""
+    """An environment of one's own: with a switch, a counter or a ball that it asks for its
+    place."""
 
     def __init__(self, kind, width=5):
         self.kind, self.lit, self.rules = kind, False, self
@@ -323,7 +346,10 @@ def own(kind, **options):
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("counter", r"state of its own beside the grid \(lit\)"), ("painter", "that changes while stepping")],
+    [
+        ("counter", r"state of its own beside the grid \(lit\)"),
+        ("painter", "that changes while stepping"),
+    ],
 )
 def test_environments_that_keep_more_than_the_grid_are_refused(kind, words):
     with pytest.raises(ValueError, match=words):
@@ -339,7 +365,10 @@ def test_what_environments_refer_to_follows_the_state():
     assert world.terminal(taken)  # the ball is in nobody's cell any more
     assert not world.terminal(world.step(world.start, 0, 0))  # and here it is again where it was
     turning = own("rules")
-    assert [bool(turning.terminal(turning.step(turning.start, a, 0))) for a in (0, 1)] == [False, True]
+    assert [bool(turning.terminal(turning.step(turning.start, a, 0))) for a in (0, 1)] == [
+        False,
+        True,
+    ]
 
 
 def test_grids_beyond_eight_bits_are_refused():

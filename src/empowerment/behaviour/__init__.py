@@ -1,4 +1,5 @@
-"""What to do with empowerment: greedy, planned, shaped, from the source, or at random (section 4.3)."""
+"""What to do with empowerment: greedy, planned, shaped, from the source, or at random (section
+4.3)."""
 
 from .behaviour import Behaviour, Choice, Random
 from .episode import Episode, at_place, run_episode, run_episodes

@@ -1,4 +1,5 @@
-"""A behaviour turns a value of states into actions (section 4.3 of the paper); one protocol for all of them."""
+"""A behaviour turns a value of states into actions (section 4.3 of the paper); one protocol for all
+of them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -6,7 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from ..reach import each
-from ..worlds.world import State, World, leaves, stack, take
+from ..worlds.world import State, World, concatenate, leaves, take
 from .value import TIE, Value
 
 DIRECTIONS = 16
@@ -17,16 +18,17 @@ class Choice(NamedTuple):
     """What to do in each of n states."""
 
     actions: np.ndarray
-    """`int64[n, k]`, or `float32[n, k, size]` where actions are vectors: to be played without looking; k is 1 for every
-    behaviour but the source"""
+    """`int64[n, k]`, or `float32[n, k, size]` where actions are vectors: to be played without
+    looking; k is 1 for every behaviour but the source"""
     expected: np.ndarray | None = None
-    """`float64[n, actions]`: expected empowerment of every action one step ahead, where the behaviour compares it; of
-    every candidate where actions are vectors"""
+    """`float64[n, actions]`: expected empowerment of every action one step ahead, where the
+    behaviour compares it; of every candidate where actions are vectors"""
 
 
 @runtime_checkable
 class Behaviour(Protocol):
-    """A rule that turns empowerment into actions. It has no memory: what it draws at random comes from `rng`."""
+    """A rule that turns empowerment into actions. It has no memory: what it draws at random comes
+    from `rng`."""
 
     @property
     def value(self) -> Value:
@@ -50,7 +52,8 @@ class Random:
 
 
 def pick(scores: np.ndarray, rng: np.random.Generator, tie: float = TIE) -> np.ndarray:
-    """The best action of each row, `int64[n, 1]`; those within `tie` of the best are drawn evenly."""
+    """The best action of each row, `int64[n, 1]`; those within `tie` of the best are drawn
+    evenly."""
     best = scores >= scores.max(axis=1, keepdims=True) - tie
     return np.where(best, rng.random(scores.shape), -1).argmax(axis=1)[:, None]
 
@@ -61,8 +64,8 @@ def count(states: State) -> int:
 
 
 def candidates(world: World) -> np.ndarray:
-    """The actions to compare: all, or where they are vectors, `float32[m, size]`, none and the strongest in many
-    directions; where they are single numbers, nine evenly apart."""
+    """The actions to compare: all, or where they are vectors, `float32[m, size]`, none and the
+    strongest in many directions; where they are single numbers, nine evenly apart."""
     kind = world.continuous
     if kind is None:
         return np.arange(len(world.actions))
@@ -80,25 +83,29 @@ def candidates(world: World) -> np.ndarray:
 def refuse_continuous(world: World, behaviour: str) -> None:
     """Behaviours that keep a number for each action need actions that can be listed."""
     if world.continuous is not None:
-        raise ValueError(f"{behaviour} needs actions that can be listed; world {world.name!r} has forces: use greedy")
+        raise ValueError(
+            f"{behaviour} needs actions that can be listed; world {world.name!r} has forces: use "
+            "greedy"
+        )
 
 
 def outcomes(world: World, states: State) -> tuple[State, np.ndarray]:
-    """All outcomes of all actions as one flat batch, and their probabilities `float64[n, actions, chances]`.
+    """All outcomes of all actions as one flat batch, and their probabilities `float64[n, actions,
+    chances]`.
 
-    Where outcomes cannot be listed, two opposite draws of the noise stand for them, the same for every action, so that
-    actions are compared and not draws.
+    Where outcomes cannot be listed, two opposite draws of the noise stand for them, the same for
+    every action, so that actions are compared and not draws.
     """
     actions = candidates(world)
     if world.noise:
         draw = np.random.default_rng(0).standard_normal((1, world.noise), np.float32)
-        chances: np.ndarray = np.concatenate([draw, -draw])
+        outcomes: np.ndarray = np.concatenate([draw, -draw])
     else:
-        chances = np.arange(world.chances)
-    after = world.step(take(states, np.s_[:, None, None]), actions[:, None], chances)
-    shape = (count(states), len(actions), len(chances))
+        outcomes = np.arange(world.branches)
+    after = world.step(take(states, np.s_[:, None, None]), actions[:, None], outcomes)
+    shape = (count(states), len(actions), len(outcomes))
     if world.noise:
-        odds = np.full(shape, 1 / len(chances))
+        odds = np.full(shape, 1 / len(outcomes))
     else:
         odds = np.broadcast_to(world.probabilities(take(states, np.s_[:, None]), actions), shape)
     return each(after, lambda x: np.asarray(x).reshape((odds.size, *x.shape[3:]))), odds
@@ -106,7 +113,7 @@ def outcomes(world: World, states: State) -> tuple[State, np.ndarray]:
 
 def advance(world: World, states: State, actions: np.ndarray, rng: np.random.Generator) -> State:
     """One step from each state, with chance drawn."""
-    return world.step(states, actions, world.draw_chance(states, actions, rng))
+    return world.step(states, actions, world.draw_outcome(states, actions, rng))
 
 
 def restarted(world: World, states: State, everyone: bool, rng: np.random.Generator) -> State:
@@ -114,4 +121,4 @@ def restarted(world: World, states: State, everyone: bool, rng: np.random.Genera
     starts, n = world.states(), count(states)
     fresh = take(starts, rng.integers(count(starts), size=n))
     ended = np.asarray(world.terminal(states)) | everyone
-    return take(stack([states, fresh]), np.arange(n) + n * ended)
+    return take(concatenate([states, fresh]), np.arange(n) + n * ended)

@@ -1,4 +1,5 @@
-"""Playing a behaviour in a world: many episodes at once, with chance and ties drawn from one seed."""
+"""Playing a behaviour in a world: many episodes at once, with chance and ties drawn from one
+seed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 from ..exact import check_states
 from ..reach import each
 from ..worlds.grid import GridState, GridWorld
-from ..worlds.world import State, World, stack, take
+from ..worlds.world import State, World, concatenate, take
 from .behaviour import Behaviour, advance, candidates, count
 
 
@@ -23,13 +24,16 @@ class Episode:
     actions: np.ndarray
     """`int64[steps]`, or `float32[steps, size]` where actions are vectors"""
     chosen: np.ndarray
-    """`int64[steps]`: the same as places in `names`; the nearest candidate where actions are vectors"""
+    """`int64[steps]`: the same as places in `names`; the nearest candidate where actions are
+    vectors"""
     empowerment: np.ndarray
     """`float64[steps + 1]`: value of each state, in nats"""
     expected: np.ndarray | None
-    """`float64[steps, actions]`: expected empowerment of every action in nats, for greedy behaviours; NaN if untried"""
+    """`float64[steps, actions]`: expected empowerment of every action in nats, for greedy
+    behaviours; NaN if untried"""
     path: np.ndarray | None
-    """`int64[steps + 1, 2]`: row and column at each time, the last living one after death; None without a layout"""
+    """`int64[steps + 1, 2]`: row and column at each time, the last living one after death; None
+    without a layout"""
     alive: bool
     """no terminal state was met"""
     reachable_cells: int | None
@@ -45,13 +49,17 @@ class Episode:
             "alive": self.alive,
             "steps": self.steps,
             "path": None if self.path is None else self.path.tolist(),
-            "actions": [self.names[a] for a in self.actions] if self.actions.ndim == 1 else self.actions.tolist(),
+            "actions": [self.names[a] for a in self.actions]
+            if self.actions.ndim == 1
+            else self.actions.tolist(),
             "empowerment": self.empowerment.tolist(),
             "reachable_cells": self.reachable_cells,
         }
 
 
-def run_episode(world: World, behaviour: Behaviour, steps: int, seed: int = 0, start: State | None = None) -> Episode:
+def run_episode(
+    world: World, behaviour: Behaviour, steps: int, seed: int = 0, start: State | None = None
+) -> Episode:
     """Play one episode from the world's own start, or from another single state."""
     state = each(world.start if start is None else start, np.asarray)
     return run_episodes(world, behaviour, take(state, None), steps, seed)[0]
@@ -62,11 +70,16 @@ def at_place(world: World, place: tuple[int, int]) -> State:
     states = world.states()
     found = np.flatnonzero((world.locate(states) == np.array(place)).all(axis=-1))
     if not found.size:
-        raise ValueError(f"start={place} is no free place of world {world.name!r}; give the row and column of one")
+        raise ValueError(
+            f"start={place} is no free place of world {world.name!r}; give the row and column of "
+            "one"
+        )
     return take(states, found[0])
 
 
-def run_episodes(world: World, behaviour: Behaviour, starts: State, steps: int, seed: int = 0) -> list[Episode]:
+def run_episodes(
+    world: World, behaviour: Behaviour, starts: State, steps: int, seed: int = 0
+) -> list[Episode]:
     """Play one episode from each start, all at once."""
     if steps < 1:
         raise ValueError(f"steps={steps} leaves nothing to do; give 1 or more")
@@ -79,14 +92,20 @@ def run_episodes(world: World, behaviour: Behaviour, starts: State, steps: int, 
             states.append(advance(world, states[-1], column, rng))
             actions.append(column)
             expected.append(choice.expected)
-    plays = [stack([take(s, slice(i, i + 1)) for s in states]) for i in range(count(states[0]))]
+    plays = [
+        concatenate([take(s, slice(i, i + 1)) for s in states]) for i in range(count(states[0]))
+    ]
     moves = np.stack(actions, axis=1)
     scores = [None] * len(plays) if expected[0] is None else list(np.stack(expected, axis=1))
     return [_episode(world, behaviour, *parts) for parts in zip(plays, moves, scores, strict=True)]
 
 
 def _episode(
-    world: World, behaviour: Behaviour, states: State, actions: np.ndarray, expected: np.ndarray | None
+    world: World,
+    behaviour: Behaviour,
+    states: State,
+    actions: np.ndarray,
+    expected: np.ndarray | None,
 ) -> Episode:
     """Cut after the first terminal state: what follows it is no part of the episode."""
     ended = np.asarray(world.terminal(states))
@@ -101,7 +120,9 @@ def _episode(
         expected=None if expected is None else expected[:steps],
         path=None if world.layout is None else _path(world, states),
         alive=not ended.any(),
-        reachable_cells=reachable_cells(world, take(states, -1)) if isinstance(world, GridWorld) else None,
+        reachable_cells=reachable_cells(world, take(states, -1))
+        if isinstance(world, GridWorld)
+        else None,
     )
 
 
@@ -111,7 +132,10 @@ def _names(world: World) -> tuple[str, ...]:
         return world.actions
     if world.continuous.size != 2:
         return tuple(np.array2string(a, precision=2) for a in candidates(world))
-    return tuple(f"{np.degrees(np.arctan2(y, x)) % 360:.0f}°" if x or y else "none" for x, y in candidates(world))
+    return tuple(
+        f"{np.degrees(np.arctan2(y, x)) % 360:.0f}°" if x or y else "none"
+        for x, y in candidates(world)
+    )
 
 
 def _chosen(world: World, actions: np.ndarray) -> np.ndarray:
@@ -129,7 +153,8 @@ def _path(world: World, states: State) -> np.ndarray:
 
 
 def reachable_cells(world: GridWorld, state: GridState) -> int:
-    """Cells that the agent can walk to, its own included: no wall, brick, box, lava or door that it cannot open."""
+    """Cells that the agent can walk to, its own included: no wall, brick, box, lava or door that it
+    cannot open."""
     from scipy.ndimage import binary_propagation
 
     if not state.alive:

@@ -1,4 +1,5 @@
-"""One-step greedy empowerment: a = argmax_a C(s, a) with C(s, a) = E_{p(s'|s, a)}[E(s')] (section 4.3)."""
+"""One-step greedy empowerment: a = argmax_a C(s, a) with C(s, a) = E_{p(s'|s, a)}[E(s')] (section
+4.3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..worlds.world import State, World, take
-from .behaviour import Choice, advance, candidates, count, outcomes, pick, refuse_continuous, restarted
+from .behaviour import (
+    Choice,
+    advance,
+    candidates,
+    count,
+    outcomes,
+    pick,
+    refuse_continuous,
+    restarted,
+)
 from .value import TIE, Value
 
 
@@ -18,7 +28,8 @@ def expected_value(world: World, value: Value, states: State) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Greedy:
-    """The action with the highest expected empowerment one step ahead, by the world's own `step`."""
+    """The action with the highest expected empowerment one step ahead, by the world's own
+    `step`."""
 
     world: World
     value: Value
@@ -30,17 +41,21 @@ class Greedy:
         return Choice(candidates(self.world)[pick(expected, rng, self.tie)], expected)
 
 
-def steepest(value: Value, shifted: Callable[[np.ndarray], State], size: int, by: float) -> np.ndarray:
+def steepest(
+    value: Value, shifted: Callable[[np.ndarray], State], size: int, by: float
+) -> np.ndarray:
     """The gradient of empowerment over places, `float64[n, size]` in nats for each unit of length.
 
-    `shifted(offset)` gives the states with the agent moved; differences are central, over `by` each way.
+    `shifted(offset)` gives the states with the agent moved; differences are central, over `by` each
+    way.
     """
     steps = by * np.eye(size)
     return np.stack([(value(shifted(s)) - value(shifted(-s))) / (2 * by) for s in steps], axis=-1)
 
 
 class Averages:
-    """C(x, a) as a running average over experience (x, a, E(x')), where there is no simulator to copy.
+    """C(x, a) as a running average over experience (x, a, E(x')), where there is no simulator to
+    copy.
 
     Observations are told apart by their bytes, so that it suits worlds whose views recur.
     """
@@ -50,7 +65,9 @@ class Averages:
         self._means: dict[bytes, np.ndarray] = {}
         self._counts: dict[bytes, np.ndarray] = {}
 
-    def update(self, observations: np.ndarray, actions: np.ndarray, empowerment: np.ndarray) -> None:
+    def update(
+        self, observations: np.ndarray, actions: np.ndarray, empowerment: np.ndarray
+    ) -> None:
         """Experience: what was seen, what was done, and the empowerment of what came of it."""
         for view, action, value in zip(observations, actions, empowerment, strict=True):
             name = view.tobytes()
@@ -67,7 +84,8 @@ class Averages:
 
 @dataclass(frozen=True)
 class ModelFree:
-    """Greedy on learned averages C(x, a): it uses what the agent sees and never the world's `step`."""
+    """Greedy on learned averages C(x, a): it uses what the agent sees and never the world's
+    `step`."""
 
     world: World
     value: Value
@@ -77,7 +95,9 @@ class ModelFree:
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
         expected = self.averages(np.asarray(self.world.observe(states)))
         # Tried actions go first; where none was tried, all are equally unknown.
-        return Choice(pick(np.nan_to_num(expected, nan=np.finfo(float).min), rng, self.tie), expected)
+        return Choice(
+            pick(np.nan_to_num(expected, nan=np.finfo(float).min), rng, self.tie), expected
+        )
 
 
 def learn_averages(
@@ -88,7 +108,8 @@ def learn_averages(
     length: int = 50,
     seed: int = 0,
 ) -> ModelFree:
-    """Model-free greedy from random play: `walkers` agents take `steps` steps, each starting anew after `length`."""
+    """Model-free greedy from random play: `walkers` agents take `steps` steps, each starting anew
+    after `length`."""
     refuse_continuous(world, "model-free greedy")
     rng, averages = np.random.default_rng(seed), Averages(len(world.actions))
     starts = world.states()

@@ -65,5 +65,7 @@ def make_behaviour(name: str, setting: Setting) -> Behaviour:
     """A behaviour by name; a ValueError knows the names."""
     if name not in BEHAVIOURS:
         known = ", ".join(BEHAVIOURS)
-        raise ValueError(f"behaviour {name!r} is unknown{did_you_mean(name, BEHAVIOURS)}; give one of {known}")
+        raise ValueError(
+            f"behaviour {name!r} is unknown{did_you_mean(name, BEHAVIOURS)}; give one of {known}"
+        )
     return BEHAVIOURS[name](setting)

@@ -1,6 +1,7 @@
 """Long-term empowerment (section 4.3): value iteration, Q-learning and a Monte-Carlo look-ahead.
 
-All three maximise Σ_t γ^t E(s_t); the first two also plan or learn any other reward, such as a shaped task.
+All three maximise Σ_t γ^t E(s_t); the first two also plan or learn any other reward, such as a
+shaped task.
 """
 
 from dataclasses import dataclass
@@ -47,10 +48,11 @@ def plan(
     starts: State | None = None,
     tolerance: float = 1e-10,
 ) -> Planned:
-    """Value iteration over every state within reach of `starts`, by default those of `world.states()`.
+    """Value iteration over every state within reach of `starts`, by default those of
+    `world.states()`.
 
-    `reward` is empowerment of the next state unless another is given. Terminal states keep the value of their own
-    dynamics, which stay where they are.
+    `reward` is empowerment of the next state unless another is given. Terminal states keep the
+    value of their own dynamics, which stay where they are.
     """
     check_gamma(gamma)
     graph = _closure(world, world.states() if starts is None else starts)
@@ -58,16 +60,26 @@ def plan(
     odds = np.ones(graph.successors.shape) if graph.odds is None else graph.odds
     scores = value_iteration(graph.successors, odds, rewards, gamma, tolerance)
     # Sums over 1 / (1 - γ) steps carry that much more rounding.
-    return Planned(world, value, dict(zip(identify(graph.states).tolist(), scores, strict=True)), TIE / (1 - gamma))
+    return Planned(
+        world,
+        value,
+        dict(zip(identify(graph.states).tolist(), scores, strict=True)),
+        TIE / (1 - gamma),
+    )
 
 
 def value_iteration(
-    successors: np.ndarray, odds: np.ndarray, rewards: np.ndarray, gamma: float, tolerance: float = 1e-10
+    successors: np.ndarray,
+    odds: np.ndarray,
+    rewards: np.ndarray,
+    gamma: float,
+    tolerance: float = 1e-10,
 ) -> np.ndarray:
-    """Q(s, a) = Σ_s' p(s'|s, a) (r + γ max_a' Q(s', a')), `float64[states, actions]`, within `tolerance`.
+    """Q(s, a) = Σ_s' p(s'|s, a) (r + γ max_a' Q(s', a')), `float64[states, actions]`, within
+    `tolerance`.
 
-    All three arrays are `[states, actions, chances]`. One sweep brings Q nearer by the factor γ, so a change of
-    (1 - γ) / γ times the tolerance proves it.
+    All three arrays are `[states, actions, chances]`. One sweep brings Q nearer by the factor γ, so
+    a change of (1 - γ) / γ times the tolerance proves it.
     """
     here = (odds * rewards).sum(axis=-1)
     scores, change = np.zeros_like(here), np.inf
@@ -92,12 +104,14 @@ def q_learning(
     initial: float | None = None,
     seed: int = 0,
 ) -> Planned:
-    """Q-learning on sampled experience: Q(s, a) += n(s, a)^-slowing (r + γ max_a' Q(s', a') - Q(s, a)).
+    """Q-learning on sampled experience: Q(s, a) += n(s, a)^-slowing (r + γ max_a' Q(s', a') -
+    Q(s, a)).
 
-    `walkers` agents take `steps` steps each, a random action with probability `epsilon`, and begin anew at a random
-    place after `length` of them; nothing comes after a terminal state. The world is only played, never enumerated.
-    `slowing` is 0 in a deterministic world and 0.6 in a random one unless given. `initial` is the Q of what was never
-    tried: for empowerment as the reward by default that of staying at the most empowered place for ever, else 0.
+    `walkers` agents take `steps` steps each, a random action with probability `epsilon`, and
+    restart at a random place after `length` of them; nothing comes after a terminal state. The
+    world is only played, never enumerated. `slowing` is 0 in a deterministic world and 0.6 in a
+    random one unless given. `initial` is the Q of what was never tried: for empowerment as the
+    reward by default that of staying at the most empowered place for ever, else 0.
     """
     check_gamma(gamma)
     refuse_continuous(world, "Q-learning")
@@ -120,9 +134,16 @@ def q_learning(
 
 
 def _update(
-    learner: Planned, tries: dict, states: State, actions: np.ndarray, targets: np.ndarray, slowing: float
+    learner: Planned,
+    tries: dict,
+    states: State,
+    actions: np.ndarray,
+    targets: np.ndarray,
+    slowing: float,
 ) -> None:
-    for name, action, target in zip(identify(states).tolist(), actions.tolist(), targets, strict=True):
+    for name, action, target in zip(
+        identify(states).tolist(), actions.tolist(), targets, strict=True
+    ):
         row = learner.table.setdefault(name, np.full(len(learner.world.actions), learner.unknown))
         tries[name, action] = tries.get((name, action), 0) + 1
         row[action] += tries[name, action] ** -slowing * (target - row[action])
@@ -140,7 +161,8 @@ class LookAhead:
     futures: int = 4
     """futures for each action; ties and chance make them differ"""
     policy: Behaviour | None = None
-    """what is done after the first action; greedy where none is given, which the look-ahead then improves on"""
+    """what is done after the first action; greedy where none is given, which the look-ahead then
+    improves on"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma <= 1:
@@ -173,7 +195,8 @@ def _closure(world: World, starts: State) -> Table:
     table = closure(world, starts, LARGEST_PLAN)
     if table.size > LARGEST_PLAN:
         raise ValueError(
-            f"world {world.name!r} has too many states for value iteration, more than {LARGEST_PLAN:,}; "
+            f"world {world.name!r} has too many states for value iteration, more than "
+            f"{LARGEST_PLAN:,}; "
             "use q_learning or LookAhead, or give fewer starts"
         )
     return table
@@ -181,7 +204,9 @@ def _closure(world: World, starts: State) -> Table:
 
 def _rewards(world: World, graph: Table, reward: Reward) -> np.ndarray:
     """The reward of every outcome of every action, `float64[states, actions, chances]`."""
-    m, actions, chances = graph.successors.shape
-    states = take(graph.states, np.repeat(np.arange(m), actions * chances))
-    moves = np.tile(np.repeat(np.arange(actions), chances), m)
-    return reward(states, moves, take(graph.states, graph.successors.ravel())).reshape(graph.successors.shape)
+    m, actions, outcomes = graph.successors.shape
+    states = take(graph.states, np.repeat(np.arange(m), actions * outcomes))
+    moves = np.tile(np.repeat(np.arange(actions), outcomes), m)
+    return reward(states, moves, take(graph.states, graph.successors.ravel())).reshape(
+        graph.successors.shape
+    )

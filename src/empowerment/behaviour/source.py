@@ -1,4 +1,5 @@
-"""The source as a behaviour (section 4.3): K actions drawn from ω(a|s) or h(a|s) are played without looking."""
+"""The source as a behaviour (section 4.3): K actions drawn from ω(a|s) or h(a|s) are played without
+looking."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class FromSource:
-    """Sequences drawn from the source: an explorer that visits all ends evenly, and so with a large variance."""
+    """Sequences drawn from the source: an explorer that visits all ends evenly, and so with a large
+    variance."""
 
     world: World
     value: Value
@@ -39,7 +41,8 @@ class FromSource:
 
 
 def exact_source(world: World, horizon: int) -> Draw:
-    """Draws from the optimal source: ω(a|s) = 1 / (n(s) n(a, s)) of appendix A, or the one that `capacity` finds."""
+    """Draws from the optimal source: ω(a|s) = 1 / (n(s) n(a, s)) of appendix A, or the one that
+    `capacity` finds."""
     check_horizon(horizon)
 
     def counted(state: State, rng: np.random.Generator) -> np.ndarray:

@@ -13,8 +13,8 @@ Value = Callable[[Any], np.ndarray]
 """A value of states: a batch of n states to `float64[n]`, in nats."""
 
 TIE = 1e-9
-"""Nats within which two actions count as equally good. Counted values differ by more or not at all; values of random
-worlds are certified to a tenth of it."""
+"""Nats within which two actions count as equally good. Counted values differ by more or not at all;
+values of random worlds are certified to a tenth of it."""
 
 
 @runtime_checkable
@@ -36,7 +36,8 @@ class Learning(Empowerment, Protocol):
 
 
 class Cached:
-    """A value that asks for each whole state once: an agent that looks ahead meets the same states again and again."""
+    """A value that asks for each whole state once: an agent that looks ahead meets the same states
+    again and again."""
 
     def __init__(self, value: Value):
         self._value = value

@@ -1,4 +1,5 @@
-"""Channels without a state whose capacity is known: what `emp.maximise_information` is scored on."""
+"""Channels without a state whose capacity is known: what `emp.maximise_information` is scored
+on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ ANTENNAS = np.array([[1.5, 0.6], [-0.3, 0.7]], np.float32)
 RATES = np.linspace(0.5, 10.5, 24)
 POWER = 4.0
 MOST_SPIKES = 80
-"""More spikes than this are counted as this many, of which the largest rate has a chance below 1e-40."""
+"""More spikes than this are counted as this many, of which the largest rate has a chance below
+1e-40."""
 ROUNDING = 1e-12
 
 

@@ -9,16 +9,18 @@ from ..landscape import Landscape
 from ..worlds.world import State, World, leaves
 
 INPUTS, OUTPUTS, CHECKED = 201, 4001, 2001
-"""Forces of the discretised channel, bins of its output, and forces at which the upper bound is checked."""
+"""Forces of the discretised channel, bins of its output, and forces at which the upper bound is
+checked."""
 
 
 def bounded_force(world: World, horizon: int, states: State) -> Landscape:
-    """Empowerment of one force between -1 and 1 in Gaussian noise, bracketed; the same in every state.
+    """Empowerment of one force between -1 and 1 in Gaussian noise, bracketed; the same in every
+    state.
 
-    Given the state, the velocity after one step is a + e, and the position says nothing more of a. Few forces and
-    output bins carry less than all: their certified capacity is a lower bound. The output density q of their best
-    source gives the upper bound max_a KL(N(a, σ²) || q), evaluated at many forces; between them it is widened by the
-    largest slope.
+    Given the state, the velocity after one step is a + e, and the position says nothing more of a.
+    Few forces and output bins carry less than all: their certified capacity is a lower bound. The
+    output density q of their best source gives the upper bound max_a KL(N(a, σ²) || q), evaluated
+    at many forces; between them it is widened by the largest slope.
     """
     if horizon != 1:
         raise ValueError(f"horizon={horizon} has no such bracket; give 1")
@@ -37,7 +39,9 @@ def bounded_force(world: World, horizon: int, states: State) -> Landscape:
     return Landscape.of(world, horizon, states, *bracket)
 
 
-def _divergence(means: np.ndarray, centres: np.ndarray, weights: np.ndarray, noise: float) -> np.ndarray:
+def _divergence(
+    means: np.ndarray, centres: np.ndarray, weights: np.ndarray, noise: float
+) -> np.ndarray:
     """KL(N(m, σ²) || Σ w N(c, σ²)) for each m, by quadrature on ±10 standard deviations."""
     offsets = np.linspace(-10, 10, 2001)
     density = norm.pdf(offsets)

@@ -1,7 +1,8 @@
-"""Estimators that the benchmark compares. One's own needs a name, `applies` and `fit`, and can be passed to `run`.
+"""Estimators that the benchmark compares. One's own needs a name, `applies` and `fit`, and can be
+passed to `run`.
 
-`fit(task, seed)` returns a function from observations to nats, or a `Fitted`, which also says how many steps of the
-environment were taken and how the values came about.
+`fit(task, seed)` returns a function from observations to nats, or a `Fitted`, which also says how
+many steps of the environment were taken and how the values came about.
 """
 
 import time
@@ -64,7 +65,8 @@ class Learned:
     source: str
     settings: dict[str, Any] = field(default_factory=dict)
     objective: str | None = None
-    """Name of an objective of `bench.objectives`, in which the source stays uniform; None for the package's own."""
+    """Name of an objective of `bench.objectives`, in which the source stays uniform; None for the
+    package's own."""
 
     def applies(self, task: Task) -> bool:
         if task.kind == "channel":
@@ -79,13 +81,15 @@ class Learned:
     def fit(self, task: Task, seed: int) -> Fitted:
         if task.kind == "channel":
             return self._fit_channel(task.world(), seed)
+        from ..variational.config import make_config
         from ..variational.estimator import Estimator as Trained
-        from ..variational.settings import checked
         from ..variational.training import _chunks, prepare
         from .objectives import OBJECTIVES
 
         world, seen = task.world(), task.observations()
-        run: Any = prepare(world, checked(world, task.horizon, self.settings, resuming=True), seed)
+        run: Any = prepare(
+            world, make_config(world, task.horizon, self.settings, resuming=True), seed
+        )
         if self.objective is not None:
             run = run._replace(learner=run.learner._replace(objective=OBJECTIVES[self.objective]))
         carry, config, curve, spent = run.init(seed), run.learner.config, [], 0.0
@@ -97,13 +101,17 @@ class Learned:
             spent += time.perf_counter() - begin
             trained = Trained(carry.learner.average, config, world)
             curve.append((spent, trained.empowerment(seen)))
-        return Fitted(trained.empowerment, run.experience.steps_taken(config.updates, config.horizon), curve)
+        return Fitted(
+            trained.empowerment, run.collector.steps_taken(config.updates, config.horizon), curve
+        )
 
     def _fit_channel(self, channel: Channel, seed: int) -> Fitted:
         from ..variational.information import maximise_information
         from ..variational.sequence import Gaussian
 
-        source = channel.inputs if channel.power is None else Gaussian(channel.inputs, channel.power)
+        source = (
+            channel.inputs if channel.power is None else Gaussian(channel.inputs, channel.power)
+        )
         found = maximise_information(channel.draw, source, seed=seed)
         return Fitted(partial(_constant, found.nats))
 
@@ -116,7 +124,9 @@ class LookUp:
     """Values of a task's own observations, computed from a model: there is nothing to learn."""
 
     def __init__(self, observations: np.ndarray, nats: np.ndarray):
-        self._known = {x.tobytes(): float(value) for x, value in zip(observations, nats, strict=True)}
+        self._known = {
+            x.tobytes(): float(value) for x, value in zip(observations, nats, strict=True)
+        }
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         return np.array([self._known[x.tobytes()] for x in observations])
@@ -126,13 +136,13 @@ def _enumerable(task: Task) -> bool:
     """Whether a task gives its dynamics away, with finitely many outcomes."""
     if task.kind != "settable" or task.exact_world is not None:
         return False
-    world = task.world()
-    return world.continuous is None and world.chances > 0
+    return task.world().enumerable
 
 
 @dataclass(frozen=True)
 class UniformSource:
-    """Mutual information of uniformly drawn sequences, computed exactly: what no choice of source gives.
+    """Mutual information of uniformly drawn sequences, computed exactly: what no choice of source
+    gives.
 
     All sequences are listed where they are at most `most`; otherwise that many are drawn.
     """
@@ -154,10 +164,14 @@ class UniformSource:
         )
         nats = []
         for i in range(len(task)):
-            sequences = rng.integers(count, size=(self.most, task.horizon)) if every is None else every
+            sequences = (
+                rng.integers(count, size=(self.most, task.horizon)) if every is None else every
+            )
             rows = rows_of(world, take(states, i), sequences)
             mean = rows.mean(0)
-            own = np.where(rows > 0, rows * np.log(np.where(rows > 0, rows, 1.0)), 0.0).sum(1).mean()
+            own = (
+                np.where(rows > 0, rows * np.log(np.where(rows > 0, rows, 1.0)), 0.0).sum(1).mean()
+            )
             nats.append(own - float((mean[mean > 0] * np.log(mean[mean > 0])).sum()))
         return Fitted(LookUp(task.observations(), np.array(nats)))
 
@@ -168,7 +182,8 @@ class SparseSampling:
 
     name: str = "sparse-sampling"
     source: str = (
-        "Salge, Glackin and Polani 2014, Changing the environment based on empowerment as intrinsic motivation"
+        "Salge, Glackin and Polani 2014, Changing the environment based on empowerment as "
+        "intrinsic motivation"
     )
     sequences: int = 100
 
@@ -187,7 +202,8 @@ class SparseSampling:
 
 @dataclass(frozen=True)
 class WaterFilling:
-    """A Gaussian channel with water-filling, on the world's own dynamics linearised or on learned ones."""
+    """A Gaussian channel with water-filling, on the world's own dynamics linearised or on learned
+    ones."""
 
     name: str
     source: str
@@ -211,23 +227,34 @@ class WaterFilling:
         return Fitted(LookUp(seen, linearised(model, task.horizon, seen).nats), transitions)
 
 
-UNIFORM = {"warm_up": 0.0, "uniform": 0.0, "bayes": False, "ends": 1}
+UNIFORM = {"warm_up": 0.0, "uniform": 0.0, "outcomes": 1}
 CONTRASTIVE = {**UNIFORM, "batch": 256}
 PAPER = (
-    "Mohamed and Rezende 2015, Variational information maximisation for intrinsically motivated reinforcement learning"
+    "Mohamed and Rezende 2015, Variational information maximisation for intrinsically motivated "
+    "reinforcement learning"
 )
 ESTIMATORS: dict[str, Estimator] = {
     estimator.name: estimator
     for estimator in (
         Learned("ours", "this package, default settings"),
         Learned("paper", f"{PAPER}, as printed", {"preset": "paper"}),
-        Learned("uniform-decoder", "Barber and Agakov 2003, with uniformly drawn sequences", UNIFORM, "uniform"),
         Learned(
-            "contrastive", "van den Oord, Li and Vinyals 2018 (InfoNCE), uniform sequences", CONTRASTIVE, "contrastive"
+            "uniform-decoder",
+            "Barber and Agakov 2003, with uniformly drawn sequences",
+            UNIFORM,
+            "uniform",
+        ),
+        Learned(
+            "contrastive",
+            "van den Oord, Li and Vinyals 2018 (InfoNCE), uniform sequences",
+            CONTRASTIVE,
+            "contrastive",
         ),
         UniformSource(),
         SparseSampling(),
-        WaterFilling("water-filling", "Salge, Glackin and Polani 2013, linearised dynamics", learned=False),
+        WaterFilling(
+            "water-filling", "Salge, Glackin and Polani 2013, linearised dynamics", learned=False
+        ),
         WaterFilling("latent-water-filling", "Zhao et al. 2020, learned dynamics", learned=True),
     )
 }
@@ -236,6 +263,7 @@ ESTIMATORS: dict[str, Estimator] = {
 def estimator_named(name: str) -> Estimator:
     if name not in ESTIMATORS:
         raise ValueError(
-            f"estimator {name!r} is unknown{did_you_mean(name, ESTIMATORS)}; give one of {', '.join(ESTIMATORS)}"
+            f"estimator {name!r} is unknown{did_you_mean(name, ESTIMATORS)}; give one of "
+            f"{', '.join(ESTIMATORS)}"
         )
     return ESTIMATORS[name]

@@ -1,6 +1,7 @@
 """Objectives of other estimators, on the networks of this package.
 
-In each the source gets no gradient: it starts uniform and stays so, and ψ learns the information of uniform sequences.
+In each the source gets no gradient: it starts uniform and stays so, and ψ learns the information of
+uniform sequences.
 """
 
 from typing import Any
@@ -8,13 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..variational.experience import Batch
+from ..variational.collect import Batch
+from ..variational.config import Config
 from ..variational.learner import Info, Model, describe
 from ..variational.objective import decoder_loss, psi_error
-from ..variational.settings import Config
 
 NEGATIVES = 64
-"""Sequences among which the true one is found; no estimate exceeds the logarithm of their number."""
+"""Sequences among which the true one is found; no estimate exceeds the logarithm of their number.
+"""
 
 
 def uniform(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[Info, Any]]:
@@ -27,13 +29,16 @@ def uniform(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[Info
 
 
 def contrastive(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[Info, Any]]:
-    """InfoNCE, E[f(a) - ln (1/M) Σ exp f(a_j)] with f = ln q(a|s, s'); the others are those of other windows, since
-    uniform sequences do not depend on where they start."""
+    """InfoNCE, E[f(a) - ln (1/M) Σ exp f(a_j)] with f = ln q(a|s, s'); the others are those of
+    other windows, since uniform sequences do not depend on where they start."""
     log_q, log_h, psi = model.terms(batch)
     log_h = jax.lax.stop_gradient(log_h)
     features = model.representation(batch.frames)
     context = model.decoder.context(features, batch.start, batch.end)
-    others = [model.decoder.log_prob(context, jnp.roll(batch.actions, j, axis=0)) for j in range(1, NEGATIVES)]
+    others = [
+        model.decoder.log_prob(context, jnp.roll(batch.actions, j, axis=0))
+        for j in range(1, NEGATIVES)
+    ]
     values = log_q - jax.nn.logsumexp(jnp.stack([log_q, *others]), axis=0) + jnp.log(NEGATIVES)
     errors = psi_error(psi, values, config.beta)
     info = describe(model, log_q, log_h, psi, errors, config)

@@ -1,4 +1,5 @@
-"""Runs estimators on tasks: one file for each estimator, task and seed, so that a run resumes where it stopped."""
+"""Runs estimators on tasks: one file for each estimator, task and seed, so that a run resumes where
+it stopped."""
 
 import csv
 import io
@@ -23,7 +24,16 @@ from .scoring import check_values, score, time_to
 from .tasks import Task, task_named, tasks
 
 FORMAT = "empowerment scores 1"
-NUMBERS = ("r2", "pearson", "bias", "max_error", "relative_error", "regret", "regret_share", "violations")
+NUMBERS = (
+    "r2",
+    "pearson",
+    "bias",
+    "max_error",
+    "relative_error",
+    "regret",
+    "regret_share",
+    "violations",
+)
 COSTS = ("steps", "processor_seconds", "seconds_to_r2_0.95")
 
 
@@ -35,10 +45,11 @@ def run(
     processes: int | None = None,
     progress: bool = True,
 ) -> list[dict[str, Any]]:
-    """Fit every estimator to every task that it applies to, once for each seed; returns a row of scores for each.
+    """Fit every estimator to every task that it applies to, once for each seed; returns a row of
+    scores for each.
 
-    What is in `out` already is not done again. By default as many run side by side as there are cores; estimators of
-    one's own that cannot be pickled need `processes=1`.
+    What is in `out` already is not done again. By default as many run side by side as there are
+    cores; estimators of one's own that cannot be pickled need `processes=1`.
     """
     directory = Path(out)
     refuse_unwritable(directory)
@@ -47,12 +58,15 @@ def run(
     jobs = [(e, t, int(s)) for e, t, s in product(methods, chosen, seeds) if e.applies(t)]
     if not jobs:
         raise ValueError(
-            "there is nothing to do: no estimator applies to these tasks, or there are no seeds; give others"
+            "there is nothing to do: no estimator applies to these tasks, or there are no seeds; "
+            "give others"
         )
     _refuse_missing(chosen)
     left = [job for job in jobs if not _path(directory, *job).is_file()]
     work = partial(_do, directory)
-    with tqdm(total=len(jobs), initial=len(jobs) - len(left), unit="fit", disable=not progress) as bar:
+    with tqdm(
+        total=len(jobs), initial=len(jobs) - len(left), unit="fit", disable=not progress
+    ) as bar:
         if (processes or len(cores())) == 1 or len(left) <= 1:
             for job in left:
                 bar.set_description_str(f"{job[0].name}: {job[1].name}, seed {job[2]}")
@@ -66,7 +80,9 @@ def run(
 def _refuse_missing(chosen: Sequence[Task]) -> None:
     """Before anything is learned: MiniGrid is an extra."""
     if find_spec("minigrid") is None and any("minigrid" in task.name for task in chosen):
-        raise ValueError('these tasks need minigrid; install it with: pip install ".[gym-extra]" in the clone')
+        raise ValueError(
+            'these tasks need minigrid; install it with: pip install ".[gym-extra]" in the clone'
+        )
 
 
 def _path(directory: Path, estimator: Estimator, task: Task, seed: int) -> Path:
@@ -82,7 +98,9 @@ def _do(directory: Path, job: tuple[Estimator, Task, int]) -> None:
         fitted = fitted if isinstance(fitted, Fitted) else Fitted(fitted)
         values = check_values(task, fitted.values(task.observations()))
     except ValueError as error:
-        raise ValueError(f"estimator {estimator.name!r} failed on task {task.name!r}, seed {seed}: {error}") from error
+        raise ValueError(
+            f"estimator {estimator.name!r} failed on task {task.name!r}, seed {seed}: {error}"
+        ) from error
     truth = task.truth()
     found = {
         "task": task.name,
@@ -95,7 +113,12 @@ def _do(directory: Path, job: tuple[Estimator, Task, int]) -> None:
     }
     path = _path(directory, estimator, task, seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"format": FORMAT, "estimator": estimator.name, "package": _version.__version__, "results": [found]}
+    facts = {
+        "format": FORMAT,
+        "estimator": estimator.name,
+        "package": _version.__version__,
+        "results": [found],
+    }
     write_atomically(path, json.dumps(facts).encode())
 
 
@@ -111,8 +134,9 @@ def row_of(scored: dict[str, Any]) -> dict[str, Any]:
 def rows_of(scored: Any) -> list[dict[str, Any]]:
     """A row of scores for each result of a score file; a ValueError says what is wrong with it.
 
-    A score file is JSON: {"format": "empowerment scores 1", "estimator": NAME, "results": [{"task": NAME, "version": 1,
-    "seed": 0, "values": [nats of each state]}]}; `steps` and `processor_seconds` may be added to a result.
+    A score file is JSON: {"format": "empowerment scores 1", "estimator": NAME, "results": [{"task":
+    NAME, "version": 1, "seed": 0, "values": [nats of each state]}]}; `steps` and
+    `processor_seconds` may be added to a result.
     """
     if not isinstance(scored, dict) or scored.get("format") != FORMAT:
         raise ValueError(f"the file is no score file; give a JSON object with format {FORMAT!r}")
@@ -127,7 +151,8 @@ def _scored(estimator: str, result: Any, i: int) -> dict[str, Any]:
     task = task_named(str(result["task"]))
     if result["version"] != task.version:
         raise ValueError(
-            f"result {i} of the file is for version {result['version']!r} of task {task.name!r}, which has version "
+            f"result {i} of the file is for version {result['version']!r} of task {task.name!r}, "
+            "which has version "
             f"{task.version}; compute its values again"
         )
     seed = result.get("seed", 0)
@@ -136,8 +161,16 @@ def _scored(estimator: str, result: Any, i: int) -> dict[str, Any]:
     costs = {name: result.get(name) for name in COSTS}
     for name, cost in costs.items():
         if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
-            raise ValueError(f"result {i} of the file has {name} {cost!r}; give a number, or leave it out")
-    return {"estimator": estimator, "task": task.name, "seed": seed, **asdict(score(task, result["values"])), **costs}
+            raise ValueError(
+                f"result {i} of the file has {name} {cost!r}; give a number, or leave it out"
+            )
+    return {
+        "estimator": estimator,
+        "task": task.name,
+        "seed": seed,
+        **asdict(score(task, result["values"])),
+        **costs,
+    }
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -162,5 +195,7 @@ def as_csv(rows: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["task"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    writer.writerows(
+        {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
+    )
     return text.getvalue()

@@ -23,7 +23,8 @@ class Scores:
     """One estimate of one task; errors are in nats."""
 
     r2: float
-    """1 - Σ(estimate - truth)² / Σ(truth - its mean)²; NaN where the truth is the same in every state"""
+    """1 - Σ(estimate - truth)² / Σ(truth - its mean)²; NaN where the truth is the same in every
+    state"""
     pearson: float
     """correlation; NaN where either is the same in every state"""
     bias: float
@@ -33,8 +34,8 @@ class Scores:
     relative_error: float
     """largest |estimate - truth| over the mean of the truth"""
     regret: float
-    """mean exact empowerment that is lost by taking the action with the highest estimate one step ahead, over states
-    all of whose successors are asked for; NaN where there are none"""
+    """mean exact empowerment that is lost by taking the action with the highest estimate one step
+    ahead, over states all of whose successors are asked for; NaN where there are none"""
     regret_share: float
     """the same as a share of what there was to lose, from the best action to the worst"""
     violations: int
@@ -76,10 +77,16 @@ def check_values(task: Task, values: Any) -> np.ndarray:
         ) from None
     expected = len(task.truth().nats)
     if array.shape != (expected,):
-        raise ValueError(f"values of task {task.name!r} have shape {array.shape}; give {expected}, one for each state")
+        raise ValueError(
+            f"values of task {task.name!r} have shape {array.shape}; give {expected}, one for each "
+            "state"
+        )
     if not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise ValueError(f"values of task {task.name!r} hold {array[bad]} at place {bad}; give finite numbers of nats")
+        raise ValueError(
+            f"values of task {task.name!r} hold {array[bad]} at place {bad}; give finite numbers "
+            "of nats"
+        )
     return array
 
 
@@ -112,7 +119,7 @@ def _successors(task: Task) -> tuple[np.ndarray | None, np.ndarray | None]:
     if task.kind == "channel":
         return None, None
     world = task.landscape_world()
-    if world.continuous is not None or world.chances == 0:
+    if not world.enumerable:
         return None, None
     states = task.states()
     keys = identify(states)

@@ -1,9 +1,10 @@
 """The tasks of the benchmark.
 
-To add one, add an entry to `_listed` and store its truth by `empowerment bench verify --store --set NAME`.
+To add one, add an entry to `_listed` and store its truth by `empowerment bench verify --store --set
+NAME`.
 
-A task is a world, a horizon and the states whose empowerment is asked for. Its truth is worked out by the exact part of
-the package and stored beside this file (`certificates`).
+A task is a world, a horizon and the states whose empowerment is asked for. Its truth is worked out
+by the exact part of the package and stored beside this file (`certificates`).
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +30,8 @@ from .continuous import bounded_force
 
 Kind = Literal["settable", "opaque", "channel"]
 COPIES, EPISODE = 64, 200
-"""Copies of an opaque environment that are stepped together, and steps after which each is reset."""
+"""Copies of an opaque environment that are stepped together, and steps after which each is reset.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,18 @@ class Task:
     horizon: int
     tags: tuple[str, ...]
     kind: Kind = "settable"
-    """`settable`: any state can be set; `opaque`: it can only be reset and stepped; `channel`: no state at all."""
+    """`settable`: any state can be set; `opaque`: it can only be reset and stepped; `channel`: no
+    state at all."""
     exact_world: Callable[[], World] | None = None
     """Makes the enumerable world that the truth is of, where `world` is not that itself."""
     solve: Callable[[World, int, State], Landscape] = exact
     """Works out the truth from the world, the horizon and the states."""
     certified: bool = True
-    """Whether `lower` and `upper` are proved; otherwise the truth is an approximation, and both are NaN."""
+    """Whether `lower` and `upper` are proved; otherwise the truth is an approximation, and both are
+    NaN."""
     see: Callable[["Task", State], Any] | None = None
-    """What is seen in states of `landscape_world`, where that is not what this world itself shows."""
+    """What is seen in states of `landscape_world`, where that is not what this world itself shows.
+    """
     minutes: float = 10.0
     """Budget: what a training should take at most on two cores."""
     version: int = 1
@@ -68,7 +73,8 @@ class Task:
         return self.world() if self.exact_world is None else self.exact_world()
 
     def states(self) -> State:
-        """The states that are asked for, of `landscape_world`: those that it shows, except where an episode ends."""
+        """The states that are asked for, of `landscape_world`: those that it shows, except where an
+        episode ends."""
         world = self.landscape_world()
         shown = world.states()
         return take(shown, ~np.asarray(world.terminal(shown)))
@@ -78,7 +84,9 @@ class Task:
         if self.kind == "channel":
             return np.zeros((1, 1), np.float32)
         states = self.states()
-        return np.asarray(self.landscape_world().observe(states) if self.see is None else self.see(self, states))
+        return np.asarray(
+            self.landscape_world().observe(states) if self.see is None else self.see(self, states)
+        )
 
     def truth(self) -> Truth:
         """The stored certified values."""
@@ -113,7 +121,8 @@ def tasks(which: str = "all") -> tuple[Task, ...]:
         known = sorted({"all", *every, *(tag for task in every.values() for tag in task.tags)})
         sets = ", ".join(sorted({tag for task in every.values() for tag in task.tags}))
         raise ValueError(
-            f"set {which!r} is unknown{did_you_mean(which, known)}; give all, a task's name, or one of {sets}"
+            f"set {which!r} is unknown{did_you_mean(which, known)}; give all, a task's name, or "
+            f"one of {sets}"
         )
     return found
 
@@ -121,7 +130,10 @@ def tasks(which: str = "all") -> tuple[Task, ...]:
 def task_named(name: str) -> Task:
     """One task by its name."""
     if name not in _by_name():
-        raise ValueError(f"task {name!r} is unknown{did_you_mean(name, _by_name())}; see 'empowerment bench list'")
+        raise ValueError(
+            f"task {name!r} is unknown{did_you_mean(name, _by_name())}; see 'empowerment bench "
+            "list'"
+        )
     return _by_name()[name]
 
 
@@ -136,7 +148,8 @@ def _by_name() -> dict[str, Task]:
 
 
 def environment(name: str, seed: int = 0, **options: Any) -> gymnasium.Env:
-    """A registered environment, reset with a seed of its own; MiniGrid is seen as a picture of the whole grid."""
+    """A registered environment, reset with a seed of its own; MiniGrid is seen as a picture of the
+    whole grid."""
     if not name.startswith("MiniGrid"):
         return gymnasium.make(name, **options)
     try:
@@ -158,14 +171,18 @@ class SameGrid(gymnasium.Wrapper):
         super().__init__(env)
         self._seed = seed
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         return self.env.reset(seed=self._seed, options=options)
 
 
 class Anywhere(gymnasium.vector.VectorWrapper):
     """Starts every episode at a random place."""
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         return self.env.reset(seed=seed, options={"start": "anywhere"})
 
 
@@ -259,7 +276,13 @@ def _listed() -> Iterator[Task]:
     yield Task("cliff-walking", partial(_gym, "CliffWalking-v1"), 5, ("gymnasium",))
     for name, env in MINIGRID.items():
         yield Task(f"minigrid-{name}", partial(_gym, env), 3, ("minigrid",))
-    for kind, seeds in {"rooms": 3, "boxes": 3, "key-door": 2, "lava-corridor": 2, "lava-maze": 2}.items():
+    for kind, seeds in {
+        "rooms": 3,
+        "boxes": 3,
+        "key-door": 2,
+        "lava-corridor": 2,
+        "lava-maze": 2,
+    }.items():
         for seed in range(seeds):
             yield Task(f"{kind}-{seed}", partial(generate_world, kind, seed), 5, ("held-out",))
     yield from _opaque_twins()
@@ -280,7 +303,9 @@ def _opaque_twins() -> Iterator[Task]:
     for name, (build, horizon) in ours.items():
         yield Task(f"opaque-{name}", partial(_opaque, build), horizon, ("opaque",), "opaque", build)
     rooms = partial(make, "two-rooms")
-    yield Task("opaque-two-rooms-anywhere", partial(_opaque, rooms, True), 5, ("opaque",), "opaque", rooms)
+    yield Task(
+        "opaque-two-rooms-anywhere", partial(_opaque, rooms, True), 5, ("opaque",), "opaque", rooms
+    )
     theirs = {
         "frozen-lake-8x8": "FrozenLake8x8-v1",
         "taxi": "Taxi-v4",
@@ -288,12 +313,21 @@ def _opaque_twins() -> Iterator[Task]:
         "minigrid-unlock": "MiniGrid-Unlock-v0",
     }
     for name, env in theirs.items():
-        yield Task(f"opaque-{name}", partial(_opaque_gym, env), 3, ("opaque",), "opaque", partial(_gym, env))
+        yield Task(
+            f"opaque-{name}",
+            partial(_opaque_gym, env),
+            3,
+            ("opaque",),
+            "opaque",
+            partial(_gym, env),
+        )
 
 
 def linearised(world: World, horizon: int, states: State) -> Landscape:
     """Water-filling around the quiet trajectory: an approximation, in which nothing is proved."""
-    from ..model_based.linearised import linearised as approximate  # needs JAX, which listing tasks does not
+    from ..model_based.linearised import (
+        linearised as approximate,
+    )  # needs JAX, which listing tasks does not
 
     return approximate(world, horizon, states)
 

@@ -1,8 +1,8 @@
 """Recompute every certificate, and check a sample of states by an independent slow path.
 
-The slow path shares no code with the exact part: it walks every action sequence step by step, with a dictionary of
-where it leads, and runs plain Blahut-Arimoto; where actions are continuous, it optimises the allocation of power by a
-general optimiser.
+The slow path shares no code with the exact part: it walks every action sequence step by step, with
+a dictionary of where it leads, and runs plain Blahut-Arimoto; where actions are continuous, it
+optimises the allocation of power by a general optimiser.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from .channels import ANTENNAS, POWER, Channel, spike_matrix
 from .tasks import Task
 
 AGREEING, ROUGHLY = 1e-8, 1e-6
-"""Nats by which a recomputed value may differ from the stored one, since machines round differently: of worlds that are
-enumerated, and of continuous ones."""
+"""Nats by which a recomputed value may differ from the stored one, since machines round
+differently: of worlds that are enumerated, and of continuous ones."""
 SLOW_GAP = 1e-6
 """Nats at which the slow path stops."""
 SAMPLE = 3
@@ -46,7 +46,8 @@ def verify(tasks: Sequence[Task], sample: int = SAMPLE) -> Iterator[Verdict]:
 
 
 def fingerprint(task: Task) -> str:
-    """Checksum of a task's world: what is seen in its states. Numbers are rounded, since machines differ in them."""
+    """Checksum of a task's world: what is seen in its states. Numbers are rounded, since machines
+    differ in them."""
     seen = task.observations()
     return digest(seen if seen.dtype == np.uint8 else seen.astype(np.float64).round(4) + 0.0)
 
@@ -54,19 +55,27 @@ def fingerprint(task: Task) -> str:
 def _problem(task: Task, sample: int) -> str | None:
     truth = stored(task.name, task.version)
     if fingerprint(task) != world_digest(task.name):
-        return "its world is not the one whose values were stored: a map or an environment has changed"
+        return (
+            "its world is not the one whose values were stored: a map or an environment has changed"
+        )
     now = task.compute()
-    within = APPROXIMATE if not task.certified else ROUGHLY if "continuous" in task.tags else AGREEING
+    within = (
+        APPROXIMATE if not task.certified else ROUGHLY if "continuous" in task.tags else AGREEING
+    )
     for name in ("nats", "lower", "upper"):
         was, found = getattr(truth, name), getattr(now, name)
-        if was.shape != found.shape or not np.allclose(was, found, rtol=0, atol=within, equal_nan=True):
+        if was.shape != found.shape or not np.allclose(
+            was, found, rtol=0, atol=within, equal_nan=True
+        ):
             return f"its stored {name} are not what is computed now"
     return _slowly(task, truth, sample)
 
 
 def _slowly(task: Task, truth: Truth, sample: int) -> str | None:
     """The first of some states whose value the slow path does not confirm."""
-    chosen = np.random.default_rng(0).choice(len(truth.nats), min(sample, len(truth.nats)), replace=False)
+    chosen = np.random.default_rng(0).choice(
+        len(truth.nats), min(sample, len(truth.nats)), replace=False
+    )
     for i in chosen:
         lower, upper = slow_value(task, int(i))
         low, high = (
@@ -75,7 +84,10 @@ def _slowly(task: Task, truth: Truth, sample: int) -> str | None:
             else truth.nats[i] + np.array([-APPROXIMATE, APPROXIMATE])
         )
         if not (low <= upper + SLOW_GAP and high >= lower - SLOW_GAP):
-            return f"state {i} is worth {lower:.6f} to {upper:.6f} by plain enumeration, not {truth.nats[i]:.6f}"
+            return (
+                f"state {i} is worth {lower:.6f} to {upper:.6f} by plain enumeration, not "
+                f"{truth.nats[i]:.6f}"
+            )
     return None
 
 
@@ -91,7 +103,9 @@ def slow_value(task: Task, i: int) -> tuple[float, float]:
         nats = float(np.log(_count(world, state, task.horizon)))
         return nats, nats
     if len(world.actions) ** task.horizon > MOST_SEQUENCES:
-        raise ValueError(f"it has more than {MOST_SEQUENCES:,} sequences, too many for the independent check")
+        raise ValueError(
+            f"it has more than {MOST_SEQUENCES:,} sequences, too many for the independent check"
+        )
     return blahut_arimoto(_rows(world, state, task.horizon))
 
 
@@ -143,7 +157,9 @@ def _rows(world: World, state: State, horizon: int) -> np.ndarray:
     return np.unique(matrix.round(15), axis=0)
 
 
-def blahut_arimoto(matrix: np.ndarray, gap: float = SLOW_GAP, most: int = 200_000) -> tuple[float, float]:
+def blahut_arimoto(
+    matrix: np.ndarray, gap: float = SLOW_GAP, most: int = 200_000
+) -> tuple[float, float]:
     """Lower and upper bounds of a capacity by the textbook's iteration, in nats."""
     matrix = matrix / matrix.sum(1, keepdims=True)
     source = np.full(len(matrix), 1 / len(matrix))
@@ -167,7 +183,9 @@ def _slow_channel(channel: Channel) -> tuple[float, float]:
         matrix = ANTENNAS.astype(float) if channel.inputs == 2 else np.eye(1)
         return _allocated(matrix, np.eye(len(matrix)), POWER)
     erasing = channel.truth()[0] > 0.4
-    return blahut_arimoto(np.array([[0.7, 0, 0.3], [0, 0.7, 0.3]]) if erasing else np.array([[0.9, 0.1], [0.1, 0.9]]))
+    return blahut_arimoto(
+        np.array([[0.7, 0, 0.3], [0, 0.7, 0.3]]) if erasing else np.array([[0.9, 0.1], [0.1, 0.9]])
+    )
 
 
 def _slow_continuous(world: World, state: State, horizon: int) -> tuple[float, float]:
@@ -187,8 +205,8 @@ def _slow_continuous(world: World, state: State, horizon: int) -> tuple[float, f
         now = type(state)(*(np.asarray(x, np.float64) for x in state))
         for k in range(horizon):
             action = numbers[None, k * size : (k + 1) * size]
-            chance = numbers[None, inputs + k * world.noise : inputs + (k + 1) * world.noise]
-            now = world.step(now, action, chance)
+            outcome = numbers[None, inputs + k * world.noise : inputs + (k + 1) * world.noise]
+            now = world.step(now, action, outcome)
         return np.concatenate([np.ravel(x) for x in leaves(now)])
 
     slopes = np.stack([(end(h) - end(-h)) / (2 * h.sum()) for h in wide], axis=1)
@@ -197,14 +215,20 @@ def _slow_continuous(world: World, state: State, horizon: int) -> tuple[float, f
 
 
 def _allocated(matrix: np.ndarray, covariance: np.ndarray, power: float) -> tuple[float, float]:
-    """½ ln det(I + W Q Wᵀ) with W = L⁻¹ G, maximised over Q ≥ 0 of this trace, Q = power * B Bᵀ / |B|², numerically."""
+    """½ ln det(I + W Q Wᵀ) with W = L⁻¹ G, maximised over Q ≥ 0 of this trace, Q = power * B Bᵀ /
+    |B|², numerically."""
     whitened = np.linalg.solve(np.linalg.cholesky(covariance), matrix)
     n = matrix.shape[1]
 
     def negative(numbers: np.ndarray) -> float:
         root = numbers.reshape(n, n)
         spread = power * root @ root.T / max(float((root**2).sum()), 1e-12)
-        return -0.5 * float(np.linalg.slogdet(np.eye(len(whitened)) + whitened @ spread @ whitened.T)[1])
+        return -0.5 * float(
+            np.linalg.slogdet(np.eye(len(whitened)) + whitened @ spread @ whitened.T)[1]
+        )
 
-    best = -min(minimize(negative, start.ravel(), tol=1e-12).fun for start in (np.eye(n), np.triu(np.ones((n, n)))))
+    best = -min(
+        minimize(negative, start.ravel(), tol=1e-12).fun
+        for start in (np.eye(n), np.triu(np.ones((n, n))))
+    )
     return best - 1e-5, best + 1e-5

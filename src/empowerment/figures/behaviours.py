@@ -1,4 +1,5 @@
-"""Section 4.3: the ways to act on empowerment compared, by how soon they are where it is highest and how they roam."""
+"""Section 4.3: the ways to act on empowerment compared, by how soon they are where it is highest
+and how they roam."""
 
 from typing import NamedTuple
 
@@ -33,7 +34,8 @@ class Record(NamedTuple):
     cells: float
     """mean number of different cells that one episode visits"""
     spread: float
-    """standard deviation between episodes from one start of their mean exact empowerment, in nats"""
+    """standard deviation between episodes from one start of their mean exact empowerment, in nats
+    """
 
 
 def make_behaviours(shop: Workshop) -> dict[str, Finding]:
@@ -44,13 +46,20 @@ def make_behaviours(shop: Workshop) -> dict[str, Finding]:
         truth = exact_value(world, horizon)
         estimators = shop.trained(name)
         settings = [Setting(world, truth, exact_source(world, horizon), GAMMA)]
-        settings += [Setting(world, learned_value(world, e), learned_source(world, e), GAMMA) for e in estimators]
+        settings += [
+            Setting(world, learned_value(world, e), learned_source(world, e), GAMMA)
+            for e in estimators
+        ]
         for kind in KINDS:
             shop.progress.now(f"behaviours: {name}, {kind}")
             for records, setting in zip([exact_records, *learned], settings, strict=True):
                 records[name, kind] = _record(setting, kind, truth)
     rows = [["exact", "", *key, *record] for key, record in exact_records.items()]
-    rows += [["learned", seed, *key, *r] for seed, records in enumerate(learned) for key, r in records.items()]
+    rows += [
+        ["learned", seed, *key, *r]
+        for seed, records in enumerate(learned)
+        for key, r in records.items()
+    ]
     shop.table(["empowerment", "seed", "world", "behaviour", *HEADER], rows)
     shop.draw(_drawn(exact_records, learned[0]), _caption())
     return _findings(exact_records, learned)
@@ -61,7 +70,8 @@ def _record(setting: Setting, kind: str, truth: Value) -> Record:
     episodes = run_episodes(world, make_behaviour(kind, setting), starts, STEPS)
     worth = [truth(episode.states) for episode in episodes]
     arrived = [
-        np.flatnonzero(nats >= top - NEAR) for nats, top in zip(worth, _highest(world, starts, truth), strict=True)
+        np.flatnonzero(nats >= top - NEAR)
+        for nats, top in zip(worth, _highest(world, starts, truth), strict=True)
     ]
     first = [int(at[0]) if len(at) else STEPS for at in arrived]
     assert world.layout is not None  # both worlds have one
@@ -81,7 +91,10 @@ def _record(setting: Setting, kind: str, truth: Value) -> Record:
 def _starts(world: World) -> State:
     """Places drawn at random, each of them several times in a row."""
     states = world.states()
-    return take(states, np.random.default_rng(0).integers(len(leaves(states)[0]), size=STARTS).repeat(REPEATS))
+    return take(
+        states,
+        np.random.default_rng(0).integers(len(leaves(states)[0]), size=STARTS).repeat(REPEATS),
+    )
 
 
 def _highest(world: World, starts: State, truth: Value) -> list[float]:
@@ -94,7 +107,9 @@ def _highest(world: World, starts: State, truth: Value) -> list[float]:
 def _findings(exact_records: dict, learned: list[dict]) -> dict[str, Finding]:
     def least(records: dict, difference) -> float:
         """The smaller of the two worlds."""
-        return min(float(difference({kind: records[name, kind] for kind in KINDS})) for name in WORLDS)
+        return min(
+            float(difference({kind: records[name, kind] for kind in KINDS})) for name in WORLDS
+        )
 
     measures = {
         "even": lambda r: r["source"].evenness - max(r["greedy"].evenness, r["planning"].evenness),
@@ -103,16 +118,20 @@ def _findings(exact_records: dict, learned: list[dict]) -> dict[str, Finding]:
         "planning": lambda r: r["planning"].reached,
     }
     return {
-        key: Finding(least(exact_records, measure), [least(records, measure) for records in learned])
+        key: Finding(
+            least(exact_records, measure), [least(records, measure) for records in learned]
+        )
         for key, measure in measures.items()
     }
 
 
 def _caption() -> str:
     return (
-        f"Five behaviours, {REPEATS} times from each of {STARTS} starts, {STEPS} steps each, on exact (dark) and "
+        f"Five behaviours, {REPEATS} times from each of {STARTS} starts, {STEPS} steps each, on "
+        "exact (dark) and "
         "learned (light) empowerment. "
-        "Left: median steps to the most empowered place. Middle: how evenly cells are visited (1: all equally). "
+        "Left: median steps to the most empowered place. Middle: how evenly cells are visited (1: "
+        "all equally). "
         "Right: different cells visited in an episode."
     )
 
@@ -121,13 +140,27 @@ def _drawn(exact_records: dict, learned: dict) -> Drawing:
     """A row for each world; bars of exact beside learned empowerment."""
     drawing = Drawing(figsize=(11, 2.7 * len(WORLDS)), layout="constrained")
     axes = drawing.subplots(len(WORLDS), 3, squeeze=False)
-    measures = {"steps": "median steps to the best place", "evenness": "evenness of visits", "cells": "cells visited"}
+    measures = {
+        "steps": "median steps to the best place",
+        "evenness": "evenness of visits",
+        "cells": "cells visited",
+    }
     for row, name in enumerate(WORLDS):
         for ax, (field, label) in zip(axes[row], measures.items(), strict=True):
-            for shift, records, colour in ((-0.2, exact_records, "#31688e"), (0.2, learned, "#b5de2b")):
+            for shift, records, colour in (
+                (-0.2, exact_records, "#31688e"),
+                (0.2, learned, "#b5de2b"),
+            ):
                 heights = [getattr(records[name, kind], field) for kind in KINDS]
                 kind_of = "exact" if shift < 0 else "learned"
-                ax.bar(np.arange(len(KINDS)) + shift, heights, 0.38, color=colour, edgecolor="0.3", label=kind_of)
+                ax.bar(
+                    np.arange(len(KINDS)) + shift,
+                    heights,
+                    0.38,
+                    color=colour,
+                    edgecolor="0.3",
+                    label=kind_of,
+                )
             ax.set_xticks(range(len(KINDS)), KINDS, fontsize=8)
             ax.set_ylabel(label, fontsize=8)
             ax.set_title(name, fontsize=9)
@@ -155,7 +188,8 @@ BEHAVIOURS = Figure(
         Statement(
             "spread",
             "the source has a large variance",
-            "spread of episodes' mean empowerment among repeats from one start, source less planning > 0 in both",
+            "spread of episodes' mean empowerment among repeats from one start, source less "
+            "planning > 0 in both",
             all_at_least(1e-9),
         ),
         Statement(

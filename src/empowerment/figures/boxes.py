@@ -39,8 +39,10 @@ def make_boxes(shop: Workshop) -> dict[str, Finding]:
     fits = {name: [compare(land, truths[name]) for land in learned[name]] for name in ROOMS}
     shop.draw(
         draw_rooms([(truths[name], learned[name][0]) for name in ROOMS], list(ROOMS.values())),
-        f"Empowerment of every location in four rooms with boxes at their start, K = {shop.figure.horizon}: exact "
-        "(counting) above, learned from 20 x 20 pixels below. Boxes that can be moved are marked b. Values in nats.",
+        "Empowerment of every location in four rooms with boxes at their start, K = "
+        f"{shop.figure.horizon}: exact "
+        "(counting) above, learned from 20 x 20 pixels below. Boxes that can be moved are marked "
+        "b. Values in nats.",
     )
     shop.table(
         ["world", "seed", *FIT_HEADER],
@@ -48,10 +50,15 @@ def make_boxes(shop: Workshop) -> dict[str, Finding]:
     )
     findings = {f"{name} r2": Finding(None, [fit.r2 for fit in fits[name]]) for name in ROOMS}
     return findings | {
-        "flat": Finding(_roughness(truths["box-empty"]), [_roughness(land) for land in learned["box-empty"]]),
+        "flat": Finding(
+            _roughness(truths["box-empty"]), [_roughness(land) for land in learned["box-empty"]]
+        ),
         "low": Finding(
             around_obstacle(truths["box-fixed"], truths["box-empty"]),
-            [around_obstacle(*pair) for pair in zip(learned["box-fixed"], learned["box-empty"], strict=True)],
+            [
+                around_obstacle(*pair)
+                for pair in zip(learned["box-fixed"], learned["box-empty"], strict=True)
+            ],
         ),
         "box-movable high": distances(truths["box-movable"], learned["box-movable"], "box"),
         "box-row high": distances(truths["box-row"], learned["box-row"], "box"),
@@ -67,13 +74,15 @@ def _roughness(land: Landscape) -> float:
 
 
 def around_obstacle(fixed: Landscape, empty: Landscape) -> float:
-    """Mean over the eight cells around the fixed box, less that of the same cells in the empty room."""
+    """Mean over the eight cells around the fixed box, less that of the same cells in the empty
+    room."""
     near = np.ix_(*(range(i - 1, i + 2) for i in FIXED))
     return float(np.nanmean((fixed.grid() - empty.grid())[near]))
 
 
 def distances(truth: Landscape, learned: list[Landscape], kind: str) -> Finding:
-    """How many cells the highest place is from the nearest thing of a kind, exact and in each seed."""
+    """How many cells the highest place is from the nearest thing of a kind, exact and in each
+    seed."""
     return Finding(distance(truth, kind), [distance(land, kind) for land in learned])
 
 
@@ -86,7 +95,12 @@ def distance(land: Landscape, kind: str) -> float:
 
 def _statements() -> tuple[Statement, ...]:
     close = tuple(
-        Statement(f"{name} r2", f"{name}: learned values are close to exact ones", "R² >= 0.95", all_at_least(0.95))
+        Statement(
+            f"{name} r2",
+            f"{name}: learned values are close to exact ones",
+            "R² >= 0.95",
+            all_at_least(0.95),
+        )
         for name in ROOMS
     )
     return (
@@ -100,7 +114,8 @@ def _statements() -> tuple[Statement, ...]:
         Statement(
             "low",
             "a fixed box limits what can be reached: empowerment is low around it",
-            "mean of the eight cells around it, less the empty room's: at least half as low as exact in every seed",
+            "mean of the eight cells around it, less the empty room's: at least half as low as "
+            "exact in every seed",
             lambda f: f.exact is not None and f.exact < 0 and max(f.learned) <= f.exact / 2,
         ),
         *(

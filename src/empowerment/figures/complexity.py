@@ -1,4 +1,5 @@
-"""Section 4.4: how cost grows with the horizon K and the image's side D, beside the paper's formulas."""
+"""Section 4.4: how cost grows with the horizon K and the image's side D, beside the paper's
+formulas."""
 
 import time
 from collections.abc import Callable
@@ -45,7 +46,10 @@ def make_complexity(shop: Workshop) -> dict[str, Finding]:
     shop.table(
         ["what", "parameter", "value", "seconds", "formula"],
         [
-            *(["list all sequences", "K", k, t, 5**k] for k, t in zip(LISTED, listing, strict=True)),
+            *(
+                ["list all sequences", "K", k, t, 5**k]
+                for k, t in zip(LISTED, listing, strict=True)
+            ),
             *(["draw one sequence", "K", k, t, k] for k, t in zip(HORIZONS, drawing, strict=True)),
             *(["one observation", "D", d, t, d * d] for d, t in zip(SIDES, looking, strict=True)),
         ],
@@ -91,34 +95,61 @@ def _untrained(world: World, horizon: int) -> "Estimator":
     """Networks of the default sizes as they are before training: their cost is the same."""
     import jax
 
+    from ..variational.config import Config
     from ..variational.estimator import Estimator
     from ..variational.learner import Model
     from ..variational.sequence import Categorical
-    from ..variational.settings import Config
 
     config, frames = Config(horizon=horizon), np.asarray(world.observe(world.states()))
-    return Estimator(Model(config, Categorical(len(world.actions)), frames, key=jax.random.key(0)), config, world)
+    return Estimator(
+        Model(config, Categorical(len(world.actions)), frames, key=jax.random.key(0)), config, world
+    )
 
 
 def _caption() -> str:
     return (
-        "Measured cost (points) and the paper's formulas through the last point (lines). Left: listing all N^K "
-        "sequences of one state, N = 5, as exact enumeration must. Middle: drawing one sequence from the "
-        "learned source against the horizon K. Right: the learned value of one observation against the image's side D."
+        "Measured cost (points) and the paper's formulas through the last point (lines). Left: "
+        "listing all N^K "
+        "sequences of one state, N = 5, as exact enumeration must. Middle: drawing one sequence "
+        "from the "
+        "learned source against the horizon K. Right: the learned value of one observation against "
+        "the image's side D."
     )
 
 
 def _drawn(listing: list[float], sequences: list[float], looking: list[float]) -> Drawing:
     drawing = Drawing(figsize=(11, 3.4), layout="constrained")
     parts = (
-        (LISTED, listing, lambda k: 5.0**k, "horizon K", "exact: all sequences of a state", "$N^K$"),
+        (
+            LISTED,
+            listing,
+            lambda k: 5.0**k,
+            "horizon K",
+            "exact: all sequences of a state",
+            "$N^K$",
+        ),
         (HORIZONS, sequences, float, "horizon K", "learned: one sequence", "$K$"),
-        (SIDES, looking, lambda d: float(d * d), "image side D (pixels)", "learned: one observation", "$D^2$"),
+        (
+            SIDES,
+            looking,
+            lambda d: float(d * d),
+            "image side D (pixels)",
+            "learned: one observation",
+            "$D^2$",
+        ),
     )
-    for ax, (xs, times, formula, label, title, name) in zip(drawing.subplots(1, 3), parts, strict=True):
+    for ax, (xs, times, formula, label, title, name) in zip(
+        drawing.subplots(1, 3), parts, strict=True
+    ):
         ax.plot(xs, np.array(times) * 1e3, "o", color="#31688e", label="measured")
         line = np.array([formula(x) for x in xs])
-        ax.plot(xs, times[-1] * 1e3 * line / line[-1], "--", color="0.4", label=f"proportional to {name}")
+        ax.plot(
+            xs,
+            times[-1] * 1e3 * line / line[-1],
+            "--",
+            color="0.4",
+            label=f"proportional to {name}",
+        )
         ax.set(xlabel=label, ylabel="milliseconds", title=title, yscale="log", xticks=xs)
         ax.legend(fontsize=8)
     return drawing
@@ -137,7 +168,8 @@ COMPLEXITY = Figure(
         ),
         Statement(
             "horizon",
-            "the cost of the auto-regressive networks grows at most linearly with the horizon, O(H²KN)",
+            "the cost of the auto-regressive networks grows at most linearly with the horizon, "
+            "O(H²KN)",
             f"time of a sequence at K = 20 over that at K = 5 <= {4 * SLACK:g} (linear: 4)",
             lambda f: max(f.learned) <= 4 * SLACK,
         ),

@@ -1,4 +1,5 @@
-"""Episodes drawn: filmstrips with a bar for every action, as in the paper's maze figure, and videos (section 5.2)."""
+"""Episodes drawn: filmstrips with a bar for every action, as in the paper's maze figure, and videos
+(section 5.2)."""
 
 import json
 from collections.abc import Iterator
@@ -15,23 +16,31 @@ from ..worlds.world import World, take
 WIDTH = 2.6  # inches of one panel
 SMALLEST_CELL = 16  # pixels of a cell in a video
 MOST_FRAMES = 500
-"""Pictures of a video, which are held together in memory; of longer episodes every second, third, ... step is shown."""
+"""Pictures of a video, which are held together in memory; of longer episodes every second, third,
+... step is shown."""
 VIDEO_SIDE = 480  # pixels of its longer side, at least
 SHORT = {"up": "↑", "down": "↓", "left": "←", "right": "→", "stay": "•", "pick up": "pick"}
 
 
-def filmstrip(world: World, episode: Episode, every: int | None = None, panels: int = 8, columns: int = 4) -> Figure:
-    """The world at chosen times with the path so far; below each, what was expected of every action, the chosen black.
+def filmstrip(
+    world: World, episode: Episode, every: int | None = None, panels: int = 8, columns: int = 4
+) -> Figure:
+    """The world at chosen times with the path so far; below each, what was expected of every
+    action, the chosen black.
 
-    Times are every `every` steps from the start, or close together at first and then wider apart, which suits
-    episodes that settle down.
+    Times are every `every` steps from the start, or close together at first and then wider apart,
+    which suits episodes that settle down.
     """
     times, bars = _times(episode.steps, every, panels), episode.expected is not None
     columns = min(columns, len(times))
     rows, parts = -(-len(times) // columns), 1 + bars
     height = min(max(WIDTH * _aspect(world, episode), 0.6), 2 * WIDTH)
-    figure = Figure(figsize=(WIDTH * columns + 0.4, (height + 0.4 + 1.6 * bars) * rows), layout="constrained")
-    axes = figure.subplots(rows * parts, columns, squeeze=False, height_ratios=[height, 1.2][:parts] * rows)
+    figure = Figure(
+        figsize=(WIDTH * columns + 0.4, (height + 0.4 + 1.6 * bars) * rows), layout="constrained"
+    )
+    axes = figure.subplots(
+        rows * parts, columns, squeeze=False, height_ratios=[height, 1.2][:parts] * rows
+    )
     for ax in axes.ravel():
         ax.set_axis_off()
     for i, t in enumerate(times):
@@ -51,7 +60,10 @@ def _aspect(world: World, episode: Episode) -> float:
 
 def _legend(episode: Episode) -> str:
     bricks = any(name.startswith("brick") for name in episode.names)
-    return f"bars: expected empowerment of every action, the chosen one black{'; ▪: lay a brick' if bricks else ''}"
+    return (
+        "bars: expected empowerment of every action, the chosen one "
+        f"black{'; ▪: lay a brick' if bricks else ''}"
+    )
 
 
 def _times(steps: int, every: int | None, panels: int) -> list[int]:
@@ -75,7 +87,9 @@ def _panel(ax: Axes, world: World, episode: Episode, time: int) -> None:
     ax.set_axis_on()
     ax.set(xticks=[], yticks=[])
     dead = not episode.alive and time == episode.steps
-    ax.set_title(f"step {time}: {'ended' if dead else f'{episode.empowerment[time]:.2f} nats'}", fontsize=8)
+    ax.set_title(
+        f"step {time}: {'ended' if dead else f'{episode.empowerment[time]:.2f} nats'}", fontsize=8
+    )
 
 
 def _bars(ax: Axes, episode: Episode, time: int, labelled: bool) -> None:
@@ -94,14 +108,16 @@ def _bars(ax: Axes, episode: Episode, time: int, labelled: bool) -> None:
 
 
 def _short(action: str) -> str:
-    """A label that fits under a bar: arrows for moves, a brick before the direction it is laid in."""
+    """A label that fits under a bar: arrows for moves, a brick before the direction it is laid
+    in."""
     if action.startswith("brick "):
         return f"▪{SHORT[action.removeprefix('brick ')]}"
     return SHORT.get(action, action)
 
 
 def video(world: World, episode: Episode, path: str | Path, fps: int = 5) -> None:
-    """Write what the agent saw as an animated GIF, each cell a square; the last picture stays for a second."""
+    """Write what the agent saw as an animated GIF, each cell a square; the last picture stays for a
+    second."""
     from PIL import Image
 
     times = [*range(0, episode.steps, -(-episode.steps // MOST_FRAMES) or 1), episode.steps]
@@ -112,7 +128,9 @@ def video(world: World, episode: Episode, path: str | Path, fps: int = 5) -> Non
 
     rest = frames()
     durations = [1000 // fps] * (len(times) - 1) + [1000]
-    next(rest).save(path, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0)
+    next(rest).save(
+        path, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0
+    )
 
 
 def _enlarged(scene: np.ndarray) -> np.ndarray:
@@ -124,8 +142,12 @@ def _enlarged(scene: np.ndarray) -> np.ndarray:
 
 
 def _on_the_plane(world: World, episode: Episode) -> bool:
-    """Whether pictures have one pixel for each cell of the layout, so that a path can be drawn on them."""
-    return world.layout is not None and scene(world, take(episode.states, 0)).shape[:2] == world.layout.shape
+    """Whether pictures have one pixel for each cell of the layout, so that a path can be drawn on
+    them."""
+    return (
+        world.layout is not None
+        and scene(world, take(episode.states, 0)).shape[:2] == world.layout.shape
+    )
 
 
 def save_episode(world: World, episode: Episode, directory: Path, every: int | None = None) -> None:

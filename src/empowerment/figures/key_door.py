@@ -1,4 +1,5 @@
-"""Section 5.2, key and door: before the key is taken the best place is at the key, after it next to the door."""
+"""Section 5.2, key and door: before the key is taken the best place is at the key, after it next to
+the door."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from ..behaviour.value import Value
 from ..landscape import Landscape, compare
 from ..reach import closure
 from ..worlds.grid import GridState
-from ..worlds.world import World, identify, stack, take
+from ..worlds.world import World, concatenate, identify, take
 from .boxes import distance, draw_rooms
 from .scenes import scenes
 from .static import FIT_HEADER, fit_row
@@ -33,13 +34,19 @@ def make_key_door(shop: Workshop) -> dict[str, Finding]:
     before, after = ((truth, lands[0]) for truth, lands in zip(truths, learned, strict=True))
     shop.draw(
         draw_rooms([before, (_without_key(after[0]), _without_key(after[1]))], list(every)),
-        f"Empowerment before and after the agent has the key, K = {shop.figure.horizon}: exact above, learned from "
-        "pixels below. k: key, d: door. Values in nats. With the key in hand and the door shut, no agent has ever been "
+        f"Empowerment before and after the agent has the key, K = {shop.figure.horizon}: exact "
+        "above, learned from "
+        "pixels below. k: key, d: door. Values in nats. With the key in hand and the door shut, no "
+        "agent has ever been "
         "in the room on the right.",
     )
     met = {scene: take(states, _within_reach(world, states)) for scene, states in every.items()}
     rows = [
-        [scene, seed, *fit_row(compare(estimator.landscape(states=states), shop.exact(world, states)))]
+        [
+            scene,
+            seed,
+            *fit_row(compare(estimator.landscape(states=states), shop.exact(world, states))),
+        ]
         for scene, states in met.items()
         for seed, estimator in enumerate(estimators)
     ]
@@ -64,21 +71,30 @@ def _without_key(land: Landscape) -> Landscape:
 
 
 def _behaviour(shop: Workshop, world: World, estimators: list) -> dict[str, Finding]:
-    """Where greedy and planning agents end from places in the key's room, exact, learned and at random."""
+    """Where greedy and planning agents end from places in the key's room, exact, learned and at
+    random."""
     starts, truth = _starts(world), exact_value(world, shop.figure.horizon)
     values = [learned_value(world, estimator) for estimator in estimators]
     makers = {"greedy": Greedy, "planning": lambda w, v: plan(w, v, GAMMA, starts=starts)}
     findings, rows = {}, []
     for name, maker in makers.items():
-        best = _ends(world, maker(world, truth), starts, shop, f"key-door, {name} on exact empowerment")
+        best = _ends(
+            world, maker(world, truth), starts, shop, f"key-door, {name} on exact empowerment"
+        )
         ends = [
-            _ends(world, maker(world, value), starts, shop if seed == 0 else None, f"key-door, {name}, learned")
+            _ends(
+                world,
+                maker(world, value),
+                starts,
+                shop if seed == 0 else None,
+                f"key-door, {name}, learned",
+            )
             for seed, value in enumerate(values)
         ]
         shares = [agreement(end, best, truth) for end in ends]
-        chance = agreement(_ends(world, Random(world, truth), starts, None, ""), best, truth)
+        outcome = agreement(_ends(world, Random(world, truth), starts, None, ""), best, truth)
         findings[name] = Finding(None, shares)
-        rows += [[name, "exact", np.mean(best.carrying)], [name, "random", chance]]
+        rows += [[name, "exact", np.mean(best.carrying)], [name, "random", outcome]]
         rows += [[name, f"seed {seed}", share] for seed, share in enumerate(shares)]
         if name == "planning":
             findings["door"] = Finding(_at_the_door(world, best))
@@ -98,12 +114,14 @@ def _starts(world: World) -> GridState:
     return take(states, np.random.default_rng(0).choice(room, STARTS))
 
 
-def _ends(world: World, behaviour: Any, starts: GridState, shop: Workshop | None, title: str) -> GridState:
+def _ends(
+    world: World, behaviour: Any, starts: GridState, shop: Workshop | None, title: str
+) -> GridState:
     """Last states; the first episode is kept for the report where a workshop is given."""
     episodes = run_episodes(world, behaviour, starts, STEPS)
     if shop is not None:
         shop.episode(world, episodes[0], title, title.split(", ")[1])
-    return stack([take(episode.states, slice(-1, None)) for episode in episodes])
+    return concatenate([take(episode.states, slice(-1, None)) for episode in episodes])
 
 
 def agreement(found: GridState, wanted: GridState, truth: Value) -> float:
@@ -115,7 +133,9 @@ def agreement(found: GridState, wanted: GridState, truth: Value) -> float:
 def _at_the_door(world: World, states: GridState) -> float:
     """Share of agents that have the key and stand next to the door or in it."""
     assert world.layout is not None  # key-door has a layout
-    door = np.array(next((row, column) for kind, row, column in world.layout.marks if kind == "door"))
+    door = np.array(
+        next((row, column) for kind, row, column in world.layout.marks if kind == "door")
+    )
     near = np.abs(world.locate(states) - door).max(axis=-1) <= 1
     return float(np.mean(near & states.carrying))
 
@@ -152,7 +172,8 @@ KEY_DOOR = Figure(
         *(
             Statement(
                 name,
-                f"key-door: the {name} agent on learned empowerment ends where the one on exact empowerment does",
+                f"key-door: the {name} agent on learned empowerment ends where the one on exact "
+                "empowerment does",
                 f"same key, and as good within {CLOSE} nats, in >= 95 % of {STARTS} starts",
                 all_at_least(0.95),
             )

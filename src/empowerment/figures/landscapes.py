@@ -18,12 +18,15 @@ def draw_landscapes(
     shared: bool = False,
     columns: int = 4,
 ) -> Figure:
-    """Landscapes in rows of at most `columns`; `shared` gives all of them the same colours and one colour bar."""
+    """Landscapes in rows of at most `columns`; `shared` gives all of them the same colours and one
+    colour bar."""
     titles = [f"{x.world}, K = {x.horizon}" for x in landscapes] if titles is None else titles
     columns = min(columns, len(landscapes))
     rows = -(-len(landscapes) // columns)
     tallest = max(x.grid().shape[0] / x.grid().shape[1] for x in landscapes)
-    figure = Figure(figsize=(WIDTH * columns, (0.62 * WIDTH * tallest + 0.9) * rows), layout="constrained")
+    figure = Figure(
+        figsize=(WIDTH * columns, (0.62 * WIDTH * tallest + 0.9) * rows), layout="constrained"
+    )
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     limits = _limits(landscapes) if shared else None
     for ax, land, title in zip(axes, landscapes, titles, strict=False):

@@ -9,7 +9,7 @@ from .. import exact, make
 from ..behaviour import Episode, Greedy, Random, exact_value, learned_value, run_episodes
 from ..behaviour.value import Cached
 from ..landscape import Comparison, Landscape, compare
-from ..worlds.world import State, World, identify, leaves, stack, take
+from ..worlds.world import State, World, concatenate, identify, leaves, take
 from .episode import filmstrip
 from .workshop import Figure, Finding, Statement, Workshop, all_at_least
 
@@ -32,28 +32,40 @@ def make_lava(name: str, shop: Workshop) -> dict[str, Finding]:
     truth = exact_value(world, shop.figure.horizon)
     shop.progress.now(f"{name}: exact greedy play")
     best = run_episodes(world, Greedy(world, truth), starts, STEPS)
-    chance = run_episodes(world, Random(world, truth), starts, STEPS)
+    outcome = run_episodes(world, Random(world, truth), starts, STEPS)
     # Only starts that exact empowerment survives say something of the learned one.
     saved = np.array([episode.alive for episode in best])
     rows, shares, fits, spaces = [], [], [], []
-    for kind, episodes in (("exact", best), ("random", chance)):
+    for kind, episodes in (("exact", best), ("random", outcome)):
         rows.append([kind, "", *_row(_outcome(episodes, saved))])
     for seed, estimator in enumerate(shop.trained(name)):
         value = learned_value(world, estimator)
         played = run_episodes(world, Greedy(world, value), starts, STEPS)
-        fits.append(_fit(world, value, shop.figure.horizon, played + chance))
+        fits.append(_fit(world, value, shop.figure.horizon, played + outcome))
         found = _outcome(played, saved)
         shares.append(float(found.alive.mean()) if saved.any() else float("nan"))
         spaces.append(float(np.median(found.cells)) if saved.any() else float("nan"))
         rows.append(["learned", seed, *_row(found), fits[-1].r2, fits[-1].pearson, fits[-1].bias])
         if seed == 0:
             _films(shop, world, best, played)
-    header = ["agent", "seed", "starts", "alive", "cells_left_median", "cells_left_least", "r2", "pearson", "bias_nats"]
+    header = [
+        "agent",
+        "seed",
+        "starts",
+        "alive",
+        "cells_left_median",
+        "cells_left_least",
+        "r2",
+        "pearson",
+        "bias_nats",
+    ]
     shop.table(header, rows)
     return {
         "r2": Finding(None, [fit.r2 for fit in fits]),
         "alive": Finding(None, shares),  # of the starts that exact values survive
-        "space": Finding(float(np.median(_outcome(best, saved).cells)) if saved.any() else None, spaces),
+        "space": Finding(
+            float(np.median(_outcome(best, saved).cells)) if saved.any() else None, spaces
+        ),
     }
 
 
@@ -65,7 +77,9 @@ def _starts(world: World, count: int) -> State:
 
 def _outcome(episodes: list[Episode], of: np.ndarray) -> Outcome:
     chosen = [episode for episode, keep in zip(episodes, of, strict=True) if keep]
-    return Outcome(np.array([e.alive for e in chosen]), np.array([e.reachable_cells for e in chosen]))
+    return Outcome(
+        np.array([e.alive for e in chosen]), np.array([e.reachable_cells for e in chosen])
+    )
 
 
 def _row(found: Outcome) -> list:
@@ -77,18 +91,21 @@ def _row(found: Outcome) -> list:
 
 def _fit(world: World, value: Cached, horizon: int, episodes: list[Episode]) -> Comparison:
     """Learned against exact values over distinct living states that were visited."""
-    states = stack([take(e.states, ~np.asarray(world.terminal(e.states))) for e in episodes])
+    states = concatenate([take(e.states, ~np.asarray(world.terminal(e.states))) for e in episodes])
     _, first = np.unique(identify(states), return_index=True)
     if len(first) > MOST_VISITED:
         first = np.random.default_rng(0).choice(first, MOST_VISITED, replace=False)
     visited = take(states, first)
-    return compare(Landscape.of(world, horizon, visited, value(visited)), exact(world, horizon, visited))
+    return compare(
+        Landscape.of(world, horizon, visited, value(visited)), exact(world, horizon, visited)
+    )
 
 
 def _films(shop: Workshop, world: World, best: list[Episode], played: list[Episode]) -> None:
     """The first start's episodes as filmstrips and for the report's player."""
     caption = (
-        f"{world.name}: a greedy agent on {{}} empowerment, K = {shop.figure.horizon}, at chosen steps. Bars: expected "
+        f"{world.name}: a greedy agent on {{}} empowerment, K = {shop.figure.horizon}, at chosen "
+        "steps. Bars: expected "
         "empowerment (nats) of every action, the chosen one black; ▪ lays a brick."
     )
     for kind, part, episode in (("learned", "", played[0]), ("exact", "exact", best[0])):
@@ -97,7 +114,8 @@ def _films(shop: Workshop, world: World, best: list[Episode], played: list[Episo
 
 
 def _figure(name: str, horizon: int) -> Figure:
-    """The horizon is the shortest with which greedy agents on exact empowerment survive as often as with five."""
+    """The horizon is the shortest with which greedy agents on exact empowerment survive as often as
+    with five."""
     statements = (
         Statement(
             "r2",

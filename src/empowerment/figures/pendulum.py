@@ -1,8 +1,9 @@
 """A continuous world that is not ours: Gymnasium's pendulum, most empowered upright and slow.
 
-Compared with the pendulum of Jung, Polani and Stone (2011), *Empowerment for continuous agent-environment systems*,
-arXiv:1201.6583. Noise comes at the end of a window, as a kick. Noise before that, in the torque or in sensors that show
-the start, would be stretched by the dynamics as much as what the torque does, or more.
+Compared with the pendulum of Jung, Polani and Stone (2011), *Empowerment for continuous
+agent-environment systems*, arXiv:1201.6583. Noise comes at the end of a window, as a kick. Noise
+before that, in the torque or in sensors that show the start, would be stretched by the dynamics as
+much as what the torque does, or more.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,19 +21,23 @@ if TYPE_CHECKING:
 
 HORIZON, REPEAT, COPIES = 4, 2, 64
 WINDOWS = 4
-"""Windows in an episode, after which it is cut off, so that few begin in the steady swing that all end in."""
+"""Windows in an episode, after which it is cut off, so that few begin in the steady swing that all
+end in."""
 KICK = np.array([0.1, 0.5])
 """Standard deviations added to angle (rad) and speed (rad/s) at the end of every window."""
 FASTEST = 8.0  # rad/s, the environment's own limit
 
 
 class Swing(gymnasium.Wrapper):
-    """The pendulum starts anywhere, each torque lasts `REPEAT` steps, and every `HORIZON` torques it is kicked."""
+    """The pendulum starts anywhere, each torque lasts `REPEAT` steps, and every `HORIZON` torques
+    it is kicked."""
 
     torques = 0
     """Torques since the episode began."""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         self.torques = 0
         return self.env.reset(seed=seed, options={"x_init": np.pi, "y_init": FASTEST})
 
@@ -44,7 +49,13 @@ class Swing(gymnasium.Wrapper):
             if terminated or truncated:
                 break
         self.torques += 1
-        return self._kicked() if self.torques % HORIZON == 0 else seen, total, terminated, truncated, info
+        return (
+            self._kicked() if self.torques % HORIZON == 0 else seen,
+            total,
+            terminated,
+            truncated,
+            info,
+        )
 
     def _kicked(self) -> np.ndarray:
         """What is seen after the kick."""
@@ -64,20 +75,24 @@ def grid(angles: int = 41, speeds: int = 33) -> tuple[np.ndarray, np.ndarray]:
 
 
 def linearised() -> np.ndarray:
-    """The same by water-filling, with the pendulum linearised along its way without torque, `float64[speeds, angles]`.
+    """The same by water-filling, with the pendulum linearised along its way without torque,
+    `float64[speeds, angles]`.
 
     Torques have the power of evenly drawn ones there, instead of bounds.
     """
     angles, speeds = grid()
     angle, speed = (x.ravel() for x in np.meshgrid(angles, speeds))
-    pushes = [(_swung(angle, speed, one) - _swung(angle, speed, -one)) / 2 for one in np.eye(HORIZON)]
+    pushes = [
+        (_swung(angle, speed, one) - _swung(angle, speed, -one)) / 2 for one in np.eye(HORIZON)
+    ]
     matrices, noise = np.stack(pushes, axis=-1), np.diag(KICK**2)
     nats = [water_filling(gaussian_gains(matrix, noise), HORIZON / 3)[0] for matrix in matrices]
     return np.reshape(nats, (len(speeds), len(angles)))
 
 
 def _swung(angle: np.ndarray, speed: np.ndarray, torques: np.ndarray) -> np.ndarray:
-    """Angle and speed after a sequence of torques between -1 and 1, by the environment's equations, `[n, 2]`."""
+    """Angle and speed after a sequence of torques between -1 and 1, by the environment's equations,
+    `[n, 2]`."""
     for torque in np.repeat(torques, REPEAT):
         speed = np.clip(speed + (15 * np.sin(angle) + 3 * 2 * torque) * 0.05, -FASTEST, FASTEST)
         angle = angle + speed * 0.05
@@ -87,7 +102,9 @@ def _swung(angle: np.ndarray, speed: np.ndarray, torques: np.ndarray) -> np.ndar
 def landscape(estimator: "Estimator") -> np.ndarray:
     """Learned empowerment, `float64[speeds, angles]`."""
     angle, speed = np.meshgrid(*grid())
-    seen = np.stack([np.cos(angle), np.sin(angle), speed], axis=-1).reshape(-1, 3).astype(np.float32)
+    seen = (
+        np.stack([np.cos(angle), np.sin(angle), speed], axis=-1).reshape(-1, 3).astype(np.float32)
+    )
     return estimator.empowerment(seen).reshape(angle.shape)
 
 
@@ -104,20 +121,30 @@ def make_pendulum(shop: Workshop) -> dict[str, Finding]:
     gains = [float(nats[slow][:, upright].mean() - nats[slow][:, hanging].mean()) for nats in found]
     rows = [
         [seed, float(angles[a]), float(speeds[s]), float(nats.max()), below, gain, fit]
-        for seed, ((s, a), nats, below, gain, fit) in enumerate(zip(tops, found, short, gains, fits, strict=True))
+        for seed, ((s, a), nats, below, gain, fit) in enumerate(
+            zip(tops, found, short, gains, fits, strict=True)
+        )
     ]
-    header = ["highest_angle_rad", "highest_speed_rad_s", "highest_nats", "upright_at_rest_below_it_nats"]
+    header = [
+        "highest_angle_rad",
+        "highest_speed_rad_s",
+        "highest_nats",
+        "upright_at_rest_below_it_nats",
+    ]
     shop.table(["seed", *header, "upright_over_hanging_nats", "pearson_with_linearised"], rows)
     return {
         "highest": Finding(float(truth.max() - truth[len(speeds) // 2, len(angles) // 2]), short),
-        "upright": Finding(float(truth[slow][:, upright].mean() - truth[slow][:, hanging].mean()), gains),
+        "upright": Finding(
+            float(truth[slow][:, upright].mean() - truth[slow][:, hanging].mean()), gains
+        ),
         "fit": Finding(None, fits),
     }
 
 
 _CAPTION = (
     "Empowerment of Gymnasium's Pendulum-v1 over its state, by linearised dynamics and learned, "
-    f"K = {HORIZON} torques of {REPEAT * 0.05:g} s each, with a kick of {KICK[0]:g} rad and {KICK[1]:g} rad/s after "
+    f"K = {HORIZON} torques of {REPEAT * 0.05:g} s each, with a kick of {KICK[0]:g} rad and "
+    f"{KICK[1]:g} rad/s after "
     "them; upright is 0."
 )
 
@@ -140,7 +167,8 @@ PENDULUM = Figure(
     (
         Statement(
             "highest",
-            "pendulum: most empowered upright and at rest, as are the states that are about to come there",
+            "pendulum: most empowered upright and at rest, as are the states that are about to "
+            "come there",
             "nowhere is the value higher by more than 0.06 nats",
             all_at_most(0.06),
         ),

@@ -1,4 +1,5 @@
-"""Section 5.3, predator and prey: empowerment is low near the predator, so that a greedy agent keeps away from it."""
+"""Section 5.3, predator and prey: empowerment is low near the predator, so that a greedy agent
+keeps away from it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +38,8 @@ class Shape(NamedTuple):
     slope_beyond: float
     """nats that empowerment rises by beyond reach, over its rise within"""
     drop: float
-    """nats by which places at the walls lie below those away from them, all beyond the predator's reach"""
+    """nats by which places at the walls lie below those away from them, all beyond the predator's
+    reach"""
 
 
 class Still(Random):
@@ -57,7 +59,8 @@ class Fleeing(Random):
 
 
 def reach(world: PredatorPrey, horizon: int) -> float:
-    """Metres within which the predator, from rest, can touch an agent that stays where it is, by simulation."""
+    """Metres within which the predator, from rest, can touch an agent that stays where it is, by
+    simulation."""
     state = at_rest(np.array([ROOM, ROOM]), np.array([-ROOM, -ROOM]))
     begin = state.predator[:2]
     for _ in range(horizon):
@@ -81,7 +84,11 @@ def shape(land: Landscape, predator: np.ndarray, within: float) -> Shape:
         line = np.polyfit(distance[far], land.nats[far], 1)
         beyond = float(line[0] * np.ptp(distance[far]) / rise)
     lowest = float(distance[inside][land.nats[inside].argmin()])
-    drop = float(land.nats[far].mean() - land.nats[edge].mean()) if far.any() and edge.any() else float("nan")
+    drop = (
+        float(land.nats[far].mean() - land.nats[edge].mean())
+        if far.any() and edge.any()
+        else float("nan")
+    )
     return Shape(float(rank.statistic), lowest, beyond, drop)
 
 
@@ -90,7 +97,9 @@ def catches(episodes: list[Episode]) -> np.ndarray:
     return np.array([1000 * np.asarray(e.states.caught)[1:].mean() for e in episodes])
 
 
-def interval(rates: np.ndarray, statistic: Callable[[np.ndarray], Any] = np.mean) -> tuple[float, float]:
+def interval(
+    rates: np.ndarray, statistic: Callable[[np.ndarray], Any] = np.mean
+) -> tuple[float, float]:
     """A 95 % interval by resampling runs."""
     rng = np.random.default_rng(0)
     draws = [statistic(rates[rng.integers(len(rates), size=len(rates))]) for _ in range(RESAMPLES)]
@@ -105,7 +114,12 @@ def make_predator_prey(shop: Workshop) -> dict[str, Finding]:
     rates: dict[str, list[np.ndarray]] = {"greedy": [], "random": [], "still": [], "fleeing": []}
     for seed, estimator in enumerate(shop.trained("predator-prey")):
         lands = [estimator.landscape(states=world.around(np.array(place))) for place in PLACES]
-        shapes.append([shape(land, np.array(place), within) for land, place in zip(lands, PLACES, strict=True)])
+        shapes.append(
+            [
+                shape(land, np.array(place), within)
+                for land, place in zip(lands, PLACES, strict=True)
+            ]
+        )
         shop.progress.now(f"predator-prey: escapes, seed {seed}")
         for name, episodes in _escapes(world, estimator, seed).items():
             rates[name].append(catches(episodes))
@@ -113,16 +127,22 @@ def make_predator_prey(shop: Workshop) -> dict[str, Finding]:
                 _traces(shop, world, estimator)
                 video(world, episodes[0], shop.out / "predator-prey.gif", fps=5)
                 shop.files.append("predator-prey.gif")
-                shop.episode(world, episodes[0], "predator-prey, greedy on learned empowerment", "greedy")
+                shop.episode(
+                    world, episodes[0], "predator-prey, greedy on learned empowerment", "greedy"
+                )
         if seed == 0:
             shop.draw(_landscapes(lands, within), _caption(within, shop.figure.horizon))
     _tables(shop, shapes, rates, within)
     greedy = np.array([x.mean() for x in rates["greedy"]])
-    idle = np.array([min(a.mean(), b.mean()) for a, b in zip(rates["random"], rates["still"], strict=True)])
+    idle = np.array(
+        [min(a.mean(), b.mean()) for a, b in zip(rates["random"], rates["still"], strict=True)]
+    )
     return {
         "rises": Finding(None, [min(s.spearman for s in one) for one in shapes]),
         "lowest": Finding(None, [max(s.lowest for s in one) for one in shapes]),
-        "flat": Finding(None, [float(np.nanmax([abs(s.slope_beyond) for s in one])) for one in shapes]),
+        "flat": Finding(
+            None, [float(np.nanmax([abs(s.slope_beyond) for s in one])) for one in shapes]
+        ),
         "walls": Finding(None, [float(np.nanmin([s.drop for s in one])) for one in shapes]),
         "escapes": Finding(None, list(greedy / idle)),
     }
@@ -153,7 +173,9 @@ def _landscapes(lands: list[Landscape], within: float) -> Drawing:
     picture = None
     for ax, land, (x, y) in zip(axes, lands, PLACES, strict=True):
         edge = ROOM * (1 + 1 / (land.grid().shape[0] - 1))
-        picture = ax.imshow(land.grid(), extent=(-edge, edge, -edge, edge), vmin=low, vmax=high, cmap="viridis")
+        picture = ax.imshow(
+            land.grid(), extent=(-edge, edge, -edge, edge), vmin=low, vmax=high, cmap="viridis"
+        )
         ax.add_patch(_disc((x, y), RADIUS, facecolor="red", edgecolor="white"))
         ax.add_patch(_disc((x, y), within, facecolor="none", edgecolor="white", linestyle="--"))
         ax.set(xlabel="x (m)", xlim=(-ARENA, ARENA), ylim=(-ARENA, ARENA))
@@ -170,22 +192,28 @@ def _disc(centre: tuple[float, float], radius: float, **style: Any) -> Any:
 
 def _caption(within: float, horizon: int) -> str:
     return (
-        f"Learned empowerment over the agent's place, K = {horizon}, both at rest, for several places of the predator "
-        f"(red). Within the dashed circle, {within:.2f} m, the predator can touch an agent that does not move."
+        f"Learned empowerment over the agent's place, K = {horizon}, both at rest, for several "
+        "places of the predator "
+        f"(red). Within the dashed circle, {within:.2f} m, the predator can touch an agent that "
+        "does not move."
     )
 
 
 def _traces(shop: Workshop, world: PredatorPrey, estimator: "Estimator") -> None:
     """Six pursuits: agent blue, predator red, and in cyan where empowerment rises most steeply."""
     value = _value(world, estimator)
-    episodes = run_episodes(world, Greedy(world, value), world.scatter(PANELS, np.random.default_rng(7)), TRACE)
+    episodes = run_episodes(
+        world, Greedy(world, value), world.scatter(PANELS, np.random.default_rng(7)), TRACE
+    )
     drawing = Drawing(figsize=(9, 6.4), layout="constrained")
     for ax, episode in zip(drawing.subplots(2, PANELS // 2).ravel(), episodes, strict=True):
         _trace(ax, world, value, episode)
     shop.draw(
         drawing,
-        "A greedy agent on learned empowerment (blue) and the predator (red), from six starts (dots) to the ends "
-        f"(circles) after {TRACE} steps; cyan: the direction in which empowerment rises most steeply. Where the agent "
+        "A greedy agent on learned empowerment (blue) and the predator (red), from six starts "
+        "(dots) to the ends "
+        f"(circles) after {TRACE} steps; cyan: the direction in which empowerment rises most "
+        "steeply. Where the agent "
         "was caught and put back, its path is cut.",
         "traces",
     )
@@ -204,13 +232,21 @@ def _trace(ax: Axes, world: PredatorPrey, value: Value, episode: Episode) -> Non
     for path, colour in ((agent, "blue"), (predator, "red")):
         ax.plot(*path[0], "o", color=colour, markersize=4)
         ax.add_patch(_disc((path[-1, 0], path[-1, 1]), RADIUS, facecolor=colour, alpha=0.6))
-    ax.set(xlim=(-ARENA, ARENA), ylim=(-ARENA, ARENA), xticks=[-1, 0, 1], yticks=[-1, 0, 1], aspect="equal")
+    ax.set(
+        xlim=(-ARENA, ARENA),
+        ylim=(-ARENA, ARENA),
+        xticks=[-1, 0, 1],
+        yticks=[-1, 0, 1],
+        aspect="equal",
+    )
     ax.set(xlabel="x (m)", ylabel="y (m)")
     ax.label_outer()
     ax.set_title(f"caught {int(caught.sum())} times", fontsize=8)
 
 
-def _tables(shop: Workshop, shapes: list[list[Shape]], rates: dict[str, list[np.ndarray]], within: float) -> None:
+def _tables(
+    shop: Workshop, shapes: list[list[Shape]], rates: dict[str, list[np.ndarray]], within: float
+) -> None:
     header = ["seed", "predator_x_m", "predator_y_m", "reach_m", *Shape._fields]
     rows = [
         [seed, *place, within, *one]
@@ -222,8 +258,19 @@ def _tables(shop: Workshop, shapes: list[list[Shape]], rates: dict[str, list[np.
     for name, found in rates.items():
         for seed, one in enumerate(found):
             lines.append([name, seed, RUNS, STEPS, float(one.mean()), *interval(one)])
-        lines.append([name, "all", RUNS * len(found), STEPS, float(np.mean(found)), *interval(np.concatenate(found))])
-    shop.table(["agent", "seed", "runs", "steps", "caught_per_1000", "low", "high"], lines, "escapes")
+        lines.append(
+            [
+                name,
+                "all",
+                RUNS * len(found),
+                STEPS,
+                float(np.mean(found)),
+                *interval(np.concatenate(found)),
+            ]
+        )
+    shop.table(
+        ["agent", "seed", "runs", "steps", "caught_per_1000", "low", "high"], lines, "escapes"
+    )
 
 
 PREDATOR_PREY = Figure(
@@ -233,7 +280,8 @@ PREDATOR_PREY = Figure(
     (
         Statement(
             "rises",
-            "predator and prey: empowerment rises with the distance to the predator, as far as it can matter",
+            "predator and prey: empowerment rises with the distance to the predator, as far as it "
+            "can matter",
             "Spearman correlation >= 0.8 within reach, for every place of the predator",
             all_at_least(0.8),
         ),
@@ -258,7 +306,8 @@ PREDATOR_PREY = Figure(
         Statement(
             "escapes",
             "predator and prey: the greedy agent escapes",
-            "caught at most a fifth as often as an agent with random forces and as one that stands still",
+            "caught at most a fifth as often as an agent with random forces and as one that stands "
+            "still",
             all_at_most(0.2),
         ),
     ),

@@ -1,4 +1,5 @@
-"""The paper with one command: figures as data, made one after the other; what is done already is not done again."""
+"""The paper with one command: figures as data, made one after the other; what is done already is
+not done again."""
 
 import json
 import time
@@ -19,7 +20,16 @@ from .pendulum import PENDULUM
 from .predator_prey import PREDATOR_PREY
 from .static import STATIC
 from .tree import TREE
-from .workshop import Claim, Figure, Progress, Workshop, provenance, run_name, training_settings, write_json
+from .workshop import (
+    Claim,
+    Figure,
+    Progress,
+    Workshop,
+    planned_updates,
+    provenance,
+    run_name,
+    write_json,
+)
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -38,10 +48,14 @@ FIGURES: dict[str, Figure] = {
 }
 
 
-def reproduce(figure: str, out: Path, seeds: int | None, quick: bool, say: Callable[[str], None]) -> list[Claim]:
-    """Make a figure or all of them in `out`, with numbers, claims and a report; goes on where it was interrupted.
+def reproduce(
+    figure: str, out: Path, seeds: int | None, quick: bool, say: Callable[[str], None]
+) -> list[Claim]:
+    """Make a figure or all of them in `out`, with numbers, claims and a report; goes on where it
+    was interrupted.
 
-    `seeds` is the number of trainings of each world, by default each figure's own; `quick` makes few updates with one.
+    `seeds` is the number of trainings of each world, by default each figure's own; `quick` makes
+    few updates with one.
     """
     from ..report import build_report
 
@@ -70,7 +84,8 @@ def _chosen(name: str) -> list[Figure]:
         return list(FIGURES.values())
     if name not in FIGURES:
         raise ValueError(
-            f"figure {name!r} is unknown{did_you_mean(name, FIGURES)}; give one of {', '.join(FIGURES)} or all"
+            f"figure {name!r} is unknown{did_you_mean(name, FIGURES)}; give one of "
+            f"{', '.join(FIGURES)} or all"
         )
     return [FIGURES[name]]
 
@@ -82,11 +97,10 @@ def _seeds(figure: Figure, seeds: int | None, quick: bool) -> int:
 
 
 def _work(figures: list[Figure], seeds: int | None, quick: bool) -> int:
-    """Updates that all trainings together make, those of finished ones included; each figure's own work counts too."""
-    from ..variational.settings import Config
-
+    """Updates that all trainings together make, those of finished ones included; each figure's own
+    work counts too."""
     runs = {
-        run_name(world, seed, quick): training_settings(world, quick).get("updates", Config.updates)
+        run_name(world, seed, quick): planned_updates(world, quick)
         for figure in figures
         for world in figure.worlds
         for seed in range(_seeds(figure, seeds, quick))
@@ -127,7 +141,6 @@ def _settings(shop: Workshop) -> dict[str, Any]:
         "horizon": shop.figure.horizon,
         "seeds": shop.seeds,
         "quick": shop.quick,
-        "training": {world: training_settings(world, shop.quick) for world in shop.figure.worlds},
     }
 
 
@@ -136,7 +149,9 @@ def _done(path: Path, wanted: dict[str, Any], shop: Workshop) -> list[Claim] | N
     try:
         numbers = json.loads(path.read_bytes())
         claims = [Claim(**claim) for claim in numbers["claims"]]
-        whole = numbers["settings"] == wanted and all((shop.out / name).is_file() for name in numbers["files"])
+        whole = numbers["settings"] == wanted and all(
+            (shop.out / name).is_file() for name in numbers["files"]
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if not whole or [c.claim for c in claims] != [s.claim for s in shop.figure.statements]:
@@ -148,7 +163,8 @@ def _done(path: Path, wanted: dict[str, Any], shop: Workshop) -> list[Claim] | N
 
 
 def _merged(out: Path, claims: list[Claim], quick: bool) -> list[dict[str, Any]]:
-    """These claims and, in the order of the figures, those of others that this version made here, as quickly or not."""
+    """These claims and, in the order of the figures, those of others that this version made here,
+    as quickly or not."""
     merged = []
     for name in FIGURES:
         own = [asdict(claim) for claim in claims if claim.figure == name]

@@ -1,4 +1,5 @@
-"""The landscapes that a world has: every place of the agent, with the rest of the world in a few telling conditions."""
+"""The landscapes that a world has: every place of the agent, with the rest of the world in a few
+telling conditions."""
 
 import numpy as np
 
@@ -7,7 +8,8 @@ from ..worlds.world import State, World
 
 
 def scenes(world: World) -> dict[str, State]:
-    """Batches of states by a short description; worlds with a key have a second one, with the key in hand."""
+    """Batches of states by a short description; worlds with a key have a second one, with the key
+    in hand."""
     states = world.states()
     if isinstance(states, GridState) and states.keys.shape[-1]:
         return {"key on the floor": states, "key in hand": with_key(states)}

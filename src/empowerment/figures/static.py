@@ -1,4 +1,5 @@
-"""Section 5.1: exact and learned empowerment of the three static rooms, side by side, and their scatter plot."""
+"""Section 5.1: exact and learned empowerment of the three static rooms, side by side, and their
+scatter plot."""
 
 from collections.abc import Sequence
 
@@ -14,9 +15,12 @@ ROOMS = ("open-room", "cross-room", "two-rooms")
 
 
 def draw_static(exact: Sequence[Landscape], learned: Sequence[Landscape] = ()) -> Figure:
-    """Heat maps of each room, exact above learned, and beside them learned against exact for the last room."""
+    """Heat maps of each room, exact above learned, and beside them learned against exact for the
+    last room."""
     rows, columns = (2 if learned else 1), len(exact)
-    figure = Figure(figsize=(3.1 * columns + (4.2 if learned else 0), 2.9 * rows), layout="constrained")
+    figure = Figure(
+        figsize=(3.1 * columns + (4.2 if learned else 0), 2.9 * rows), layout="constrained"
+    )
     grid = figure.add_gridspec(rows, columns + (2 if learned else 0))
     for i, land in enumerate(exact):
         pair = [land, learned[i]] if learned else [land]
@@ -36,7 +40,9 @@ def scatter(axes, learned: Landscape, exact: Landscape) -> None:
     axes.plot(exact.nats, learned.nats, "o", markersize=3, alpha=0.5)
     ends = np.array([exact.nats.min(), exact.nats.max()])
     axes.plot(ends, ends, color="0.3", linewidth=1, label="learned = exact")
-    axes.set(xlabel="exact empowerment (nats)", ylabel="learned empowerment ψ/β (nats)", aspect="equal")
+    axes.set(
+        xlabel="exact empowerment (nats)", ylabel="learned empowerment ψ/β (nats)", aspect="equal"
+    )
     axes.set_title(f"{exact.world}: Pearson {fit.pearson:.4f}, R² {fit.r2:.4f}", fontsize=9)
     axes.legend(loc="upper left", fontsize=8)
 
@@ -60,7 +66,8 @@ def make_static(shop: Workshop) -> dict[str, Finding]:
         }
     shop.draw(
         draw_static(truths, firsts),
-        f"Empowerment of every location in three rooms, K = {shop.figure.horizon}: exact (counting) above, learned "
+        f"Empowerment of every location in three rooms, K = {shop.figure.horizon}: exact "
+        "(counting) above, learned "
         "from 20 x 20 pixels below; right, learned against exact in two-rooms. Values in nats.",
     )
     shop.table(["world", "seed", *FIT_HEADER], rows)
@@ -79,7 +86,8 @@ def _statements(name: str) -> tuple[Statement, ...]:
     return (
         Statement(
             f"{name} pearson",
-            f"{name}: learned values agree with exact ones (the paper: correlation 1.00 in two-rooms)",
+            f"{name}: learned values agree with exact ones (the paper: correlation 1.00 in "
+            "two-rooms)",
             "median Pearson >= 0.995",
             lambda f: float(np.median(f.learned)) >= 0.995,
         ),

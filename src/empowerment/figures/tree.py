@@ -1,4 +1,5 @@
-"""The tree of appendix A: how many paths lead to each node, and why the optimal source visits all ends equally."""
+"""The tree of appendix A: how many paths lead to each node, and why the optimal source visits all
+ends equally."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +16,8 @@ UP, DOWN = "#0072b2", "#d55e00"
 
 
 def draw_tree(depth: int = 5) -> Figure:
-    """Nodes with n(s', s), the number of paths to each; beside it how often two sources visit each end."""
+    """Nodes with n(s', s), the number of paths to each; beside it how often two sources visit each
+    end."""
     figure = Figure(figsize=(10, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.6, 1))
     _draw_nodes(left, depth)
@@ -34,7 +36,9 @@ def _draw_nodes(ax: Axes, depth: int) -> None:
                 x, y = (places[node, 1], places[child, 1]), (heights[node], heights[child])
                 ax.plot(x, y, color=colour, linestyle=style, linewidth=1.4, zorder=1)
     for level in range(depth + 1):
-        reached, paths = ends(world, world.start, level) if level else (np.array([0]), np.array([1]))
+        reached, paths = (
+            ends(world, world.start, level) if level else (np.array([0]), np.array([1]))
+        )
         for node, count in zip(reached, paths, strict=True):
             x, y = int(places[node, 1]), int(heights[node])
             ax.plot(x, y, "o", markersize=19, color="white", markeredgecolor="black", zorder=2)
@@ -57,7 +61,14 @@ def _draw_sources(ax: Axes, depth: int) -> None:
     _, paths = ends(world, world.start, depth)
     heights = depth - world.locate(source.end_states)[:, 0]
     ax.barh(heights + 0.35, paths / paths.sum(), 0.7, color="0.6", label="uniform over sequences")
-    ax.barh(heights - 0.35, source.end_distribution(), 0.7, color="#009e73", hatch="//", label="optimal, 1/n(a, s)")
+    ax.barh(
+        heights - 0.35,
+        source.end_distribution(),
+        0.7,
+        color="#009e73",
+        hatch="//",
+        label="optimal, 1/n(a, s)",
+    )
     ax.set(
         xlabel="probability of the end state",
         ylabel="end state (ups minus downs)",
@@ -69,7 +80,8 @@ def _draw_sources(ax: Axes, depth: int) -> None:
 
 
 def make_tree(shop: Workshop) -> dict[str, Finding]:
-    """Paths to each end, how often two sources visit it, and empowerment by counting and by capacity."""
+    """Paths to each end, how often two sources visit it, and empowerment by counting and by
+    capacity."""
     depth = shop.figure.horizon
     world = tree(depth)
     source = optimal_source(world, world.start, depth)
@@ -78,13 +90,20 @@ def make_tree(shop: Workshop) -> dict[str, Finding]:
     heights = depth - world.locate(source.end_states)[:, 0]
     shop.draw(
         draw_tree(depth),
-        f"The tree of appendix A, {depth} actions deep. Left: nodes with the number of paths from the root to each. "
-        "Right: how often a source that is uniform over sequences visits each end, and the optimal source, "
+        f"The tree of appendix A, {depth} actions deep. Left: nodes with the number of paths from "
+        "the root to each. "
+        "Right: how often a source that is uniform over sequences visits each end, and the optimal "
+        "source, "
         "proportional to 1/n(a, s), which visits all equally.",
     )
     shop.table(
         ["end_ups_minus_downs", "paths", "probability_uniform", "probability_optimal"],
-        [list(row) for row in zip(heights.tolist(), paths.tolist(), uniform.tolist(), optimal.tolist(), strict=True)],
+        [
+            list(row)
+            for row in zip(
+                heights.tolist(), paths.tolist(), uniform.tolist(), optimal.tolist(), strict=True
+            )
+        ],
     )
     counted = float(exact(world, depth, world.start).nats[0])
     found = capacity(channel(world, world.start, depth)[0].matrix).nats

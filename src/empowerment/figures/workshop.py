@@ -1,4 +1,5 @@
-"""Where figures are made: worlds, trainings and files, with the settings and the machine that gave the numbers."""
+"""Where figures are made: worlds, trainings and files, with the settings and the machine that gave
+the numbers."""
 
 import contextlib
 import csv
@@ -26,25 +27,9 @@ if TYPE_CHECKING:
     from ..behaviour import Episode
     from ..variational.estimator import Estimator
 
-FULL: dict[str, dict[str, Any]] = {
-    **{name: {"batch": 1024} for name in ("box-movable", "box-row")},
-    "key-door": {"updates": 6000},
-    "lava-corridor": {"updates": 5000, "batch": 1024},
-    "lava-maze": {"updates": 8000, "batch": 1024},
-    "predator-prey": {"updates": 1500, "batch": 1024, "features": 64, "restart": 0.5},
-    "pendulum": {"updates": 1500, "batch": 1024, "features": 64},
-}
-"""Settings of trainings that differ from the defaults: where every window has pictures of its own, more updates with
-fewer windows are better, and where states are vectors it is simulation that costs."""
-QUICK: dict[str, dict[str, Any]] = {
-    **{name: {"updates": 400} for name in ("open-room", "cross-room", "two-rooms")},
-    **{name: {"updates": 300, "batch": 1024} for name in ("box-empty", "box-fixed")},
-    **{name: {"updates": 200, "batch": 1024} for name in ("box-movable", "box-row", "lava-corridor", "lava-maze")},
-    "key-door": {"updates": 500},
-    "predator-prey": {"updates": 300, "batch": 512, "features": 64, "restart": 0.5},
-    "pendulum": {"updates": 300, "batch": 512, "features": 64},
-}
-"""Settings of the trainings of a quick run: the figures are recognisable, the numbers are not final."""
+QUICK: dict[str, Any] = {"updates": 200, "batch": 512}
+"""Settings of the trainings of a quick run: the figures are recognisable, the numbers are not
+final."""
 PACKAGES = ("numpy", "scipy", "jax", "equinox", "optax", "matplotlib")
 
 
@@ -86,7 +71,11 @@ class Statement:
         values = [float(x) for x in finding.learned]
         numbers = [*values, *([] if finding.exact is None else [finding.exact])]
         shown = bool(numbers) and bool(np.isfinite(numbers).all()) and bool(self.test(finding))
-        summary = {"median": float(np.median(values)), "min": min(values), "max": max(values)} if values else None
+        summary = (
+            {"median": float(np.median(values)), "min": min(values), "max": max(values)}
+            if values
+            else None
+        )
         return Claim(figure, self.claim, self.criterion, finding.exact, summary, len(values), shown)
 
 
@@ -131,23 +120,28 @@ class Workshop:
         return exact(world, self.figure.horizon, states)
 
     def trained(self, world: str) -> "list[Estimator]":
-        """An estimator for each seed; finished trainings are read, interrupted ones go on, several side by side."""
+        """An estimator for each seed; finished trainings are read, interrupted ones go on, several
+        side by side."""
         self._train_together(world)
         return [self.train(world, seed, make(world)) for seed in range(self.seeds)]
 
     def _train_together(self, world: str) -> None:
-        """Train the seeds that are not finished, where there are several, so that they need only be read."""
+        """Train the seeds that are not finished, where there are several, so that they need only be
+        read."""
         from ..variational.seeds import train_runs
-        from ..variational.settings import Config
 
-        settings = training_settings(world, self.quick)
-        paths = [self.out / "runs" / run_name(world, seed, self.quick) for seed in range(self.seeds)]
-        total = settings.get("updates", Config.updates)
+        settings = QUICK if self.quick else {}
+        paths = [
+            self.out / "runs" / run_name(world, seed, self.quick) for seed in range(self.seeds)
+        ]
+        total = planned_updates(world, self.quick)
         left = [(seed, path) for seed, path in enumerate(paths) if updates_of(path) < total]
         if len(left) < 2:
             return
         with self.progress.watching(f"{self.figure.name}: {{}} {world}, {len(left)} seeds", *paths):
-            seconds = train_runs(make(world), self.figure.horizon, left, resume=True, progress=False, **settings)
+            seconds = train_runs(
+                make(world), self.figure.horizon, left, resume=True, progress=False, **settings
+            )
         for (_, path), spent in zip(left, seconds, strict=True):
             self._note(path.name, spent)
 
@@ -158,12 +152,15 @@ class Workshop:
         run = self.out / "runs" / run_name(name, seed, self.quick)
         doing = f"{self.figure.name}: {{}} {name}, seed {seed}"
         with self.progress.watching(doing, run), self._timed(run.name):
-            settings = training_settings(name, self.quick)
-            return train(world, self.figure.horizon, seed, run, resume=True, progress=False, **settings)
+            settings = QUICK if self.quick else {}
+            return train(
+                world, self.figure.horizon, seed, run, resume=True, progress=False, **settings
+            )
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        """Seconds of a training, over all the times it was taken up; reading a finished one adds nothing."""
+        """Seconds of a training, over all the times it was taken up; reading a finished one adds
+        nothing."""
         begin, done = time.perf_counter(), updates_of(self.out / "runs" / name)
         try:
             yield
@@ -193,7 +190,9 @@ class Workshop:
         with open(self.out / name, "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(header)
-            writer.writerows([f"{x:.5g}" if isinstance(x, float) else x for x in row] for row in rows)
+            writer.writerows(
+                [f"{x:.5g}" if isinstance(x, float) else x for x in row] for row in rows
+            )
         self.files.append(name)
 
     def episode(self, world: World, episode: "Episode", title: str, behaviour: str) -> None:
@@ -209,9 +208,11 @@ def run_name(world: str, seed: int, quick: bool) -> str:
     return f"{world}-{seed}{'-quick' * quick}"
 
 
-def training_settings(world: str, quick: bool) -> dict[str, Any]:
-    """Settings of a training that differ from the defaults."""
-    return (QUICK if quick else FULL).get(world, {})
+def planned_updates(world: str, quick: bool) -> int:
+    """Updates of a training."""
+    from ..variational.config import make_config
+
+    return make_config(make(world), 1, QUICK if quick else {}).updates
 
 
 def updates_of(run: Path) -> int:
@@ -265,7 +266,9 @@ class Progress:
         def follow() -> None:
             for run in runs:
                 self.follow(run)
-            self.now(doing.format("learning" if sum(map(updates_of, runs)) > begun else "compiling"))
+            self.now(
+                doing.format("learning" if sum(map(updates_of, runs)) > begun else "compiling")
+            )
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -294,7 +297,9 @@ def provenance() -> dict[str, Any]:
 def _processor() -> str:
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
     return platform.processor() or platform.machine()
 
 
@@ -304,7 +309,9 @@ def _commit() -> str:
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(here), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
 
     try:
         # A checkout that only surrounds an installation is not the package's own.

@@ -37,7 +37,9 @@ def _draw_grid(axes, world: GridWorld) -> None:
     axes.set_xlabel("column (cells)")
     axes.set_ylabel("row (cells)")
     kinds = [kind for symbol, kind in LEGEND.items() if (world.map.cells == symbol).any()]
-    handles = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*COLOURS[kind]), label=kind) for kind in kinds]
+    handles = [
+        Patch(facecolor="#{:02x}{:02x}{:02x}".format(*COLOURS[kind]), label=kind) for kind in kinds
+    ]
     axes.figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8)
     axes.locator_params(integer=True)
 
@@ -63,8 +65,12 @@ def _draw_table(axes, world: TableWorld) -> None:
             for to in world.successors[state, action]:
                 (r1, c1), (r2, c2) = places[state], places[to]
                 if (r1, c1) != (r2, c2):
-                    axes.annotate("", (c2, r2), (c1, r1), arrowprops={"arrowstyle": "->", "color": "0.5"})
-    axes.scatter(places[:, 1], places[:, 0], s=120, color=np.array(COLOURS["agent"]) / 255, zorder=2)
+                    axes.annotate(
+                        "", (c2, r2), (c1, r1), arrowprops={"arrowstyle": "->", "color": "0.5"}
+                    )
+    axes.scatter(
+        places[:, 1], places[:, 0], s=120, color=np.array(COLOURS["agent"]) / 255, zorder=2
+    )
     axes.set_xlabel("level (actions taken)")
     axes.set_ylabel("height (nodes)")
     axes.invert_yaxis()

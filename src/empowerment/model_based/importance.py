@@ -1,8 +1,10 @@
-"""Empowerment with a model that has a density: importance sampling (appendix B.1). All values are in nats.
+"""Empowerment with a model that has a density: importance sampling (appendix B.1). All values are
+in nats.
 
-S action sequences are drawn once and only their weights are adapted, by Blahut-Arimoto steps whose divergences come
-from J end states drawn for each sequence. A step costs J S² densities, or M S where the draws hold only M different
-ends; they are kept where they fit into `KEPT` entries and made anew block by block where they do not.
+S action sequences are drawn once and only their weights are adapted, by Blahut-Arimoto steps whose
+divergences come from J end states drawn for each sequence. A step costs J S² densities, or M S
+where the draws hold only M different ends; they are kept where they fit into `KEPT` entries and
+made anew block by block where they do not.
 """
 
 from collections.abc import Iterator
@@ -65,7 +67,8 @@ class Discrete:
         levels, drawn = self.matrix.cumsum(axis=1), np.empty(len(which), np.intp)
         order, counts = np.argsort(which, kind="stable"), np.bincount(which, minlength=self.size)
         for row, own in zip(levels, np.split(order, counts.cumsum()[:-1]), strict=True):
-            # Scaled by the last level, so that rounding leads neither beyond the row nor to an end that cannot be.
+            # Scaled by the last level, so that rounding leads neither beyond the row nor to an end
+            # that cannot be.
             drawn[own] = np.searchsorted(row, rng.random(len(own)) * row[-1], side="right")
         ends, index = np.unique(drawn, return_inverse=True)
         return Draws(ends, index, np.log(self.matrix[which, drawn]))
@@ -79,7 +82,8 @@ class Discrete:
 class Normal:
     """Normal ends with independent parts: means and standard deviations `float64[S, parts]`.
 
-    Noise that is correlated becomes independent in coordinates that whiten it, which changes no information.
+    Noise that is correlated becomes independent in coordinates that whiten it, which changes no
+    information.
     """
 
     means: np.ndarray
@@ -92,7 +96,9 @@ class Normal:
     def draw(self, which: np.ndarray, rng: np.random.Generator) -> Draws:
         noise = rng.standard_normal((len(which), self.means.shape[1]))
         log_own = -0.5 * (noise**2).sum(1) - self._log_volume()[which]
-        return Draws(self.means[which] + self.deviations[which] * noise, np.arange(len(which)), log_own)
+        return Draws(
+            self.means[which] + self.deviations[which] * noise, np.arange(len(which)), log_own
+        )
 
     def log_density(self, ends: np.ndarray) -> np.ndarray:
         total = np.zeros((len(ends), self.size))
@@ -109,11 +115,13 @@ class Importance:
     """The estimate with its weights, in nats."""
 
     nats: float
-    """Information of the weighted sequences, from ends drawn anew: on average never above the capacity."""
+    """Information of the weighted sequences, from ends drawn anew: on average never above the
+    capacity."""
     error: float
     """Standard error of `nats`."""
     adapted: float
-    """The paper's own estimate Σ α_i D_i, from the ends that the weights were adapted to; too high for few ends."""
+    """The paper's own estimate Σ α_i D_i, from the ends that the weights were adapted to; too high
+    for few ends."""
     weights: np.ndarray
     """`float64[S]`: α, one for each sequence."""
     effective: float
@@ -124,7 +132,8 @@ class Importance:
 
 
 def reweighted(log_weights: np.ndarray, distortions: np.ndarray) -> np.ndarray:
-    """ln α_t+1 = ln α_t + D_t - c, eq. BAparticles, with c = ln Σ α_t exp D_t (printed without the logarithm)."""
+    """ln α_t+1 = ln α_t + D_t - c, eq. BAparticles, with c = ln Σ α_t exp D_t (printed without the
+    logarithm)."""
     moved = log_weights + distortions
     return moved - _log_sum(moved)
 
@@ -139,11 +148,13 @@ def importance(
     iterations: int = 1000,
     seed: int = 0,
 ) -> Importance:
-    """Capacity of the channel from S sequences to their ends, `draws` = J of them for each (appendix B.1).
+    """Capacity of the channel from S sequences to their ends, `draws` = J of them for each
+    (appendix B.1).
 
-    D_i is the mean of ln p(s'_k,i|a_i) / p_t(s'_k,i) over a sequence's draws, eq. DistortionParticles. Stops when no
-    weight grows by more than `tolerance` nats a step. With `cost` (one number for each sequence) and `budget`,
-    weights are kept to a mean cost of at most `budget`: a power constraint.
+    D_i is the mean of ln p(s'_k,i|a_i) / p_t(s'_k,i) over a sequence's draws, eq.
+    DistortionParticles. Stops when no weight grows by more than `tolerance` nats a step. With
+    `cost` (one number for each sequence) and `budget`, weights are kept to a mean cost of at most
+    `budget`: a power constraint.
 
     >>> model = Discrete(np.array([[0.9, 0.1], [0.1, 0.9]]))
     >>> round(importance(model, draws=10_000).nats, 2)  # a binary symmetric channel: 0.368
@@ -161,7 +172,9 @@ def importance(
             break
         log_weights = moved
     weights = np.exp(log_weights)
-    fresh = _Seen(model, rng.choice(size, size * draws, p=weights / weights.sum()), rng).divergences(log_weights)
+    fresh = _Seen(
+        model, rng.choice(size, size * draws, p=weights / weights.sum()), rng
+    ).divergences(log_weights)
     return Importance(
         nats=float(fresh.mean()),
         error=float(fresh.std() / np.sqrt(len(fresh))),
@@ -174,21 +187,35 @@ def importance(
 
 
 def importance_landscape(
-    world: World, horizon: int, states: State | None = None, *, sequences: int = 1000, draws: int = 10, seed: int = 0
+    world: World,
+    horizon: int,
+    states: State | None = None,
+    *,
+    sequences: int = 1000,
+    draws: int = 10,
+    seed: int = 0,
 ) -> Landscape:
-    """Empowerment of a discrete world from `sequences` uniform action sequences at each state (appendix B.1)."""
+    """Empowerment of a discrete world from `sequences` uniform action sequences at each state
+    (appendix B.1)."""
     check_horizon(horizon)
     states = world.states() if states is None else check_states(world, states)
     rng = np.random.default_rng(seed)
     nats = [
-        importance(sampled_rows(world, take(states, i), horizon, sequences, rng), draws, seed=int(rng.integers(2**31)))
+        importance(
+            sampled_rows(world, take(states, i), horizon, sequences, rng),
+            draws,
+            seed=int(rng.integers(2**31)),
+        )
         for i in range(len(leaves(states)[0]))
     ]
     return Landscape.of(world, horizon, states, [estimate.nats for estimate in nats])
 
 
-def sampled_rows(world: World, state: State, horizon: int, count: int, rng: np.random.Generator) -> Discrete:
-    """The channel of `count` uniform action sequences from one state, from the world's own table of chances."""
+def sampled_rows(
+    world: World, state: State, horizon: int, count: int, rng: np.random.Generator
+) -> Discrete:
+    """The channel of `count` uniform action sequences from one state, from the world's own table of
+    chances."""
     return Discrete(rows_of(world, state, rng.integers(len(world.actions), size=(count, horizon))))
 
 
@@ -242,9 +269,13 @@ def _log_sum(values: np.ndarray) -> float:
 
 def _status(gap: float, iterations: int, tolerance: float) -> str:
     if gap <= tolerance:
-        return f"Settled after {iterations} iterations: no weight grows by more than {gap:.1e} nats a step."
+        return (
+            f"Settled after {iterations} iterations: no weight grows by more than {gap:.1e} nats a "
+            "step."
+        )
     return (
-        f"Not settled after {iterations} iterations: a weight still grows by {gap:.1e} nats a step; "
+        f"Not settled after {iterations} iterations: a weight still grows by {gap:.1e} nats a "
+        "step; "
         f"give more iterations, or tolerance={2 * gap:.0e}."
     )
 
@@ -257,7 +288,11 @@ def _check(
     tolerance: float,
     iterations: int,
 ) -> None:
-    for name, value in {"draws": draws, "iterations": iterations, "the number of sequences": model.size}.items():
+    for name, value in {
+        "draws": draws,
+        "iterations": iterations,
+        "the number of sequences": model.size,
+    }.items():
         if value < 1:
             raise ValueError(f"{name} is {value}: give a whole number of 1 or more")
     if not tolerance > 0:
@@ -266,6 +301,10 @@ def _check(
         raise ValueError("cost and budget belong together; give both or neither")
     if cost is not None and budget is not None:
         if cost.shape != (model.size,):
-            raise ValueError(f"cost has shape {cost.shape} for {model.size} sequences; give one number for each")
+            raise ValueError(
+                f"cost has shape {cost.shape} for {model.size} sequences; give one number for each"
+            )
         if not max(float(cost.min()), 0.0) < budget:
-            raise ValueError(f"budget={budget} must exceed 0 and the cheapest sequence's cost, {cost.min()}")
+            raise ValueError(
+                f"budget={budget} must exceed 0 and the cheapest sequence's cost, {cost.min()}"
+            )

@@ -1,4 +1,5 @@
-"""A model learned from experience: one step of a world as a network with Gaussian output, trained by likelihood."""
+"""A model learned from experience: one step of a world as a network with Gaussian output, trained
+by likelihood."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from ..variational.acting import draw_chance
+from ..variational.acting import draw_outcome
 from ..variational.keys import seed_key
 from ..variational.representation import weights
 from ..variational.sequence import actions_of
@@ -42,9 +43,11 @@ class HeldOut(NamedTuple):
 
 
 class Network(eqx.Module):
-    """Mean of a change and a factor of its covariance, from observation and action: two layers and a skip.
+    """Mean of a change and a factor of its covariance, from observation and action: two layers and
+    a skip.
 
-    The parts of an observation share noise (a push moves velocity and place), so the covariance is a whole matrix L Lᵀ.
+    The parts of an observation share noise (a push moves velocity and place), so the covariance is
+    a whole matrix L Lᵀ.
     """
 
     centre: Float[Array, "inputs"]
@@ -56,12 +59,23 @@ class Network(eqx.Module):
     skip: Float[Array, "inputs outputs"]
 
     def __init__(self, data: Transitions, hidden: int, *, key: Key[Array, ""]):
-        inputs, change = jnp.concatenate([data.before, data.action], axis=1), data.after - data.before
+        inputs, change = (
+            jnp.concatenate([data.before, data.action], axis=1),
+            data.after - data.before,
+        )
         self.centre, self.spread = inputs.mean(0), inputs.std(0) + 1e-6
         self.unit = jnp.sqrt((change**2).mean(0)) + 1e-6
         parts = change.shape[1]
-        keys, width, outputs = jax.random.split(key, 2), inputs.shape[1], parts + parts * (parts + 1) // 2
-        self.layers = (weights(keys[0], width, hidden), weights(keys[1], hidden, hidden), jnp.zeros((hidden, outputs)))
+        keys, width, outputs = (
+            jax.random.split(key, 2),
+            inputs.shape[1],
+            parts + parts * (parts + 1) // 2,
+        )
+        self.layers = (
+            weights(keys[0], width, hidden),
+            weights(keys[1], hidden, hidden),
+            jnp.zeros((hidden, outputs)),
+        )
         self.biases = (jnp.zeros(hidden), jnp.zeros(hidden), jnp.zeros(outputs))
         self.skip = jnp.zeros((width, outputs))
 
@@ -72,7 +86,9 @@ class Network(eqx.Module):
         for matrix, bias in zip(self.layers[:-1], self.biases[:-1], strict=True):
             x = jax.nn.silu(x @ matrix + bias)
         parts = len(self.unit)
-        mean, diagonal, lower = jnp.split(x @ self.layers[-1] + self.biases[-1] + z @ self.skip, (parts, 2 * parts), -1)
+        mean, diagonal, lower = jnp.split(
+            x @ self.layers[-1] + self.biases[-1] + z @ self.skip, (parts, 2 * parts), -1
+        )
         factor = jnp.exp(jnp.maximum(diagonal, NARROWEST))[..., None] * jnp.eye(parts)
         rows, columns = np.tril_indices(parts, -1)
         return unit * mean, unit[:, None] * factor.at[..., rows, columns].set(lower)
@@ -81,17 +97,21 @@ class Network(eqx.Module):
 class LearnedWorld(World):
     """A world as a network foretells it; its states are observations."""
 
-    chances = 0
+    outcomes = None
 
     def __init__(self, like: World, network: Network, held_out: HeldOut):
-        self.name, self.actions, self.continuous = f"learned {like.name}", like.actions, like.continuous
+        self.name, self.actions, self.continuous = (
+            f"learned {like.name}",
+            like.actions,
+            like.continuous,
+        )
         self.network, self.held_out, self._like = network, held_out, like
         self.start = np.asarray(like.observe(like.start))
         self.noise = len(self.start)
 
-    def step(self, state: Any, action: Any, chance: Any) -> Any:
+    def step(self, state: Any, action: Any, outcome: Any) -> Any:
         mean, factor = self.network(state, action)
-        return state + mean + (factor @ chance[..., None])[..., 0]
+        return state + mean + (factor @ outcome[..., None])[..., 0]
 
     def observe(self, state: Any) -> Any:
         return state
@@ -115,11 +135,15 @@ def log_likelihood(network: Network, data: Transitions) -> Float[Array, "n"]:
 def learn_world(
     world: World, *, transitions: int = 2**14, hidden: int = 64, updates: int = 1500, seed: int = 0
 ) -> LearnedWorld:
-    """Learn one step of a world by likelihood from agents that act at random; an eighth of the steps is held out."""
+    """Learn one step of a world by likelihood from agents that act at random; an eighth of the
+    steps is held out."""
     gather_key, network_key, fit_key = jax.random.split(seed_key(seed, "model"), 3)
     data = gather(world, transitions, key=gather_key)
     held = len(data.before) // 8
-    seen, unseen = (jax.tree.map(lambda x, part=part: x[part], data) for part in (slice(held, None), slice(held)))
+    seen, unseen = (
+        jax.tree.map(lambda x, part=part: x[part], data)
+        for part in (slice(held, None), slice(held))
+    )
     network = _fitted(Network(seen, hidden, key=network_key), seen, updates, key=fit_key)
     mean, _ = network(unseen.before, unseen.action)
     change = unseen.after - unseen.before
@@ -135,10 +159,14 @@ def gather(world: World, count: int, *, key: Key[Array, ""]) -> Transitions:
     states = take(starts, jax.random.randint(pick, (agents,), 0, len(leaves(starts)[0])))
     rows = []
     for step_key in jax.random.split(key, STEPS):
-        draw, chance = jax.random.split(step_key)
+        draw, outcome = jax.random.split(step_key)
         action = actions_of(world).uniform((agents,), draw)
-        after = world.step(states, action, draw_chance(world, states, action, key=chance))
-        rows.append(Transitions(jnp.asarray(world.observe(states)), action, jnp.asarray(world.observe(after))))
+        after = world.step(states, action, draw_outcome(world, states, action, key=outcome))
+        rows.append(
+            Transitions(
+                jnp.asarray(world.observe(states)), action, jnp.asarray(world.observe(after))
+            )
+        )
         states = after
     # Agent after agent, so that those held out share no agent with the rest.
     return jax.tree.map(lambda *x: jnp.stack(x, axis=1).reshape(agents * STEPS, -1), *rows)
@@ -156,5 +184,6 @@ def _fitted(network: Network, data: Transitions, updates: int, *, key: Key[Array
         change, state = optimiser.update(gradient, state, network)
         return (optax.apply_updates(network, change), state), None
 
-    (network, _), _ = jax.lax.scan(step, (network, optimiser.init(network)), jax.random.split(key, updates))  # pyright: ignore
+    carry = network, optimiser.init(network)  # pyright: ignore[reportArgumentType]
+    (network, _), _ = jax.lax.scan(step, carry, jax.random.split(key, updates))
     return network

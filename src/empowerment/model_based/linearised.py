@@ -1,4 +1,5 @@
-"""Empowerment of a smooth world linearised around its quiet trajectory: a closed form to compare with."""
+"""Empowerment of a smooth world linearised around its quiet trajectory: a closed form to compare
+with."""
 
 from typing import Any
 
@@ -12,13 +13,18 @@ from ..worlds.world import State, World, leaves, take
 
 
 def linearised(world: World, horizon: int, states: State | None = None) -> Landscape:
-    """Water-filling over the K-step Jacobians of the state by actions and by noise, for worlds of bounded power.
+    """Water-filling over the K-step Jacobians of the state by actions and by noise, for worlds of
+    bounded power.
 
-    Exact where the world is linear; elsewhere the error is of second order in the sizes of action and noise.
+    Exact where the world is linear; elsewhere the error is of second order in the sizes of action
+    and noise.
     """
     continuous = world.continuous
     if continuous is None or continuous.power is None or not world.noise:
-        raise ValueError(f"world {world.name!r} is not smooth with noise and bounded power; use emp.exact or emp.train")
+        raise ValueError(
+            f"world {world.name!r} is not smooth with noise and bounded power; use emp.exact or "
+            "emp.train"
+        )
     states = world.states() if states is None else states
     nats = []
     for i in range(len(leaves(states)[0])):
@@ -28,13 +34,15 @@ def linearised(world: World, horizon: int, states: State | None = None) -> Lands
     return Landscape.of(world, horizon, states, nats)
 
 
-def _jacobians(world: World, state: State, horizon: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _jacobians(
+    world: World, state: State, horizon: int, size: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Of the end state, all numbers in a row, by all actions and by all noise."""
 
     def end(actions: Any, noise: Any) -> Any:
         now = jax.tree.map(jnp.asarray, state)
-        for action, chance in zip(actions, noise, strict=True):
-            now = world.step(now, action, chance)
+        for action, outcome in zip(actions, noise, strict=True):
+            now = world.step(now, action, outcome)
         return jnp.concatenate([x.reshape(-1) for x in leaves(now)])
 
     shapes = jnp.zeros((horizon, size)), jnp.zeros((horizon, world.noise))

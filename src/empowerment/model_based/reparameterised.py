@@ -1,7 +1,7 @@
 """Stochastic backpropagation through a model of the world (appendix B.2).
 
-Agents act as ever, which tells where windows start. The windows themselves are played again through the model, with
-the source's and the model's noise as inputs: s' = f(a, s, ξ_m) with a = h(s, ξ_p). The bound is then differentiated
+Windows start where the archive says. They are played through the model, with the source's and the
+model's noise as inputs: s' = f(a, s, ξ_m) with a = h(s, ξ_p). The bound is then differentiated
 through actions and dynamics, so that source, decoder and representation all climb it together.
 """
 
@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from ..variational.acting import act
-from ..variational.experience import Batch, Mind
+from ..variational.collect import ArchiveCollector, Batch, Policy
+from ..variational.config import Config
 from ..variational.learner import Info, Model, cost, describe
 from ..variational.objective import bound, psi_error
-from ..variational.settings import Config
 from ..worlds.world import State, World, leaves
 
 
@@ -27,32 +27,33 @@ class Starts(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """Experience that only tells where windows start."""
+    """A collector that only says where windows start."""
 
-    acting: Any
-    """`Experience` of the world, or another with the same methods."""
+    archive: ArchiveCollector
     model: World
     learned_model: bool
     """Whether the model's states are observations."""
 
     @property
     def on_host(self) -> bool:
-        return self.acting.on_host
+        return self.archive.on_host
 
     def init(self, key: Key[Array, ""]) -> Any:
-        return self.acting.init(key)
+        return self.archive.init(key)
 
     def sample_frames(self, key: Key[Array, ""]) -> Any:
-        return self.acting.sample_frames(key)
+        return self.archive.sample_frames(key)
 
-    def collect(self, agents: Any, mind: Mind, *, key: Key[Array, ""]) -> tuple[Any, Starts]:
-        """Let agents act; their windows' starts are what is learned from."""
+    def collect(self, agents: Any, policy: Policy, *, key: Key[Array, ""]) -> tuple[Any, Starts]:
+        """The archive's next starts; windows from them are played through the model."""
         now, again = jax.random.split(key)
-        agents, batch = self.acting.collect(agents, mind, key=now)
-        return agents, Starts(batch.frames[batch.start] if self.learned_model else agents.visited, again)
+        agents, starts = self.archive.next_starts(agents, policy, key=now)
+        return agents, Starts(
+            jnp.asarray(self.archive.world.observe(starts)) if self.learned_model else starts, again
+        )
 
-    def learned(self, agents: Any, errors: Float[Array, "n"]) -> Any:
-        return self.acting.learned(agents, errors)
+    def feedback(self, agents: Any, errors: Float[Array, "n"]) -> Any:
+        return self.archive.feedback(agents, errors)
 
 
 def imagine(model: Model, world: World, starts: Starts) -> Batch:
@@ -65,8 +66,11 @@ def imagine(model: Model, world: World, starts: Starts) -> Batch:
     return Batch(jnp.concatenate([frames, ends]), rows, rows + len(rows), actions)
 
 
-def reparameterised(world: World, model: Model, starts: Starts, config: Config) -> tuple[Any, tuple[Info, Any]]:
-    """Eq. MIBoundRep: minus the bound as a function of ξ_m and ξ_p, power priced, and ψ's squared error."""
+def reparameterised(
+    world: World, model: Model, starts: Starts, config: Config
+) -> tuple[Any, tuple[Info, Any]]:
+    """Eq. MIBoundRep: minus the bound as a function of ξ_m and ξ_p, power priced, and ψ's squared
+    error."""
     batch = imagine(model, world, starts)
     log_q, log_h, psi = model.terms(batch)
     values = bound(log_q - cost(model, batch.actions), log_h, config.beta)

@@ -1,7 +1,8 @@
-"""Learning from importance sampling: the weights of appendix B.1 at each state of a tabulated world, amortised.
+"""Learning from importance sampling: the weights of appendix B.1 at each state of a tabulated
+world, amortised.
 
-The estimates are made once, at every state that windows may start in. Networks then learn them: ψ their value, the
-source the weighted sequences, and the decoder to read these from where they lead.
+The estimates are made once, at every state that windows may start in. Networks then learn them: ψ
+their value, the source the weighted sequences, and the decoder to read these from where they lead.
 """
 
 from typing import Any, NamedTuple
@@ -13,15 +14,18 @@ from jaxtyping import Array, Float, Int, Key
 
 from ..channel import rows_of
 from ..variational.acting import act
-from ..variational.experience import Batch, Chooser
+from ..variational.collect import Batch, Policy
+from ..variational.config import Config
 from ..variational.learner import Info, Model, describe
 from ..variational.objective import psi_error
-from ..variational.settings import Config
 from ..worlds.table import TableWorld
 from .importance import Discrete, importance
 
+DRAWS = 10
+"""Outcomes of each sequence, J."""
 
-class Weighted(NamedTuple):
+
+class FixedCollector(NamedTuple):
     """Windows whose sequences are drawn by their weights."""
 
     world: TableWorld
@@ -44,7 +48,9 @@ class Weighted(NamedTuple):
     def sample_frames(self, key: Key[Array, ""]) -> Any:
         return self.frames
 
-    def collect(self, agents: tuple[()], choose: Chooser, *, key: Key[Array, ""]) -> tuple[tuple[()], Batch]:
+    def collect(
+        self, agents: tuple[()], policy: Policy, *, key: Key[Array, ""]
+    ) -> tuple[tuple[()], Batch]:
         """Windows from random starts, by the weights; the source is not asked."""
         keys = jax.random.split(key, 3)
         pick = jax.random.randint(keys[0], (self.batch,), 0, len(self.starts))
@@ -53,20 +59,26 @@ class Weighted(NamedTuple):
         ends = act(self.world, starts, actions, key=keys[2])
         return agents, Batch(self.frames, starts, ends, actions, self.values[pick])
 
-    def learned(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
+    def feedback(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
         return agents
 
 
-def weighted(world: TableWorld, frames: Any, starts: np.ndarray, config: Config, seed: int) -> Weighted:
+def weighted(
+    world: TableWorld, frames: Any, starts: np.ndarray, config: Config, seed: int
+) -> FixedCollector:
     """Importance sampling at every start, from uniform sequences."""
     rng = np.random.default_rng(seed)
-    sequences = rng.integers(len(world.actions), size=(len(starts), config.sequences, config.horizon))
+    sequences = rng.integers(
+        len(world.actions), size=(len(starts), config.sequences, config.horizon)
+    )
     estimates = [
-        importance(Discrete(rows_of(world, np.int32(start), own)), config.draws, seed=int(rng.integers(2**31)))
+        importance(
+            Discrete(rows_of(world, np.int32(start), own)), DRAWS, seed=int(rng.integers(2**31))
+        )
         for start, own in zip(starts, sequences, strict=True)
     ]
     levels = np.cumsum([estimate.weights for estimate in estimates], axis=1)
-    return Weighted(
+    return FixedCollector(
         world,
         jnp.asarray(frames),
         jnp.asarray(starts, jnp.int32),
@@ -78,7 +90,8 @@ def weighted(world: TableWorld, frames: Any, starts: np.ndarray, config: Config,
 
 
 def amortised(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[Info, Any]]:
-    """Likelihood of the weighted sequences under decoder and source, and ψ's squared distance to the estimates."""
+    """Likelihood of the weighted sequences under decoder and source, and ψ's squared distance to
+    the estimates."""
     assert batch.value is not None
     log_q, log_h, psi = model.terms(batch)
     errors = psi_error(psi, batch.value, config.beta)

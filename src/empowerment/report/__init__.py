@@ -1,4 +1,5 @@
-"""The page: one self-contained HTML file from run directories, figures, tables, episodes and claims."""
+"""The page: one self-contained HTML file from run directories, figures, tables, episodes and
+claims."""
 
 from .page import build_report
 from .playback import save_playback

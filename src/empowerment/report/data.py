@@ -1,4 +1,5 @@
-"""What the page shows, gathered from a directory; a file that cannot be read becomes a note, never an error."""
+"""What the page shows, gathered from a directory; a file that cannot be read becomes a note, never
+an error."""
 
 import csv
 import json
@@ -41,7 +42,11 @@ def gather(directory: Path, say: Callable[[str], None] = lambda message: None) -
         "name": directory.resolve().name,
         "leaderboard": table,
         "panels": panels + estimates,
-        "curves": [_curves(group) for group in _grouped(runs) if any(run["curve"]["updates"] for run in group)],
+        "curves": [
+            _curves(group)
+            for group in _grouped(runs)
+            if any(run["curve"]["updates"] for run in group)
+        ],
         "runs": [{name: run[name] for name in ("run", "world", "facts")} for run in runs],
         "claims": _claims(directory, notes),
         "episodes": _episodes(directory, notes),
@@ -63,7 +68,9 @@ def _json(path: Path, directory: Path, notes: list[str]) -> Any:
     name = str(path.relative_to(directory))
     try:
         if path.stat().st_size > LARGEST_JSON:
-            return notes.append(f"{name} is larger than {LARGEST_JSON // 2**20} MiB and was left out")
+            return notes.append(
+                f"{name} is larger than {LARGEST_JSON // 2**20} MiB and was left out"
+            )
         found = json.loads(path.read_bytes())
     except UNREADABLE:
         return notes.append(f"{name} is not JSON and was left out")
@@ -75,9 +82,14 @@ def _json(path: Path, directory: Path, notes: list[str]) -> Any:
 
 
 def _text(path: Path, largest: int) -> str:
-    """A file's text; none where there is no such file of its own, or a huge one: a link may lead anywhere."""
+    """A file's text; none where there is no such file of its own, or a huge one: a link may lead
+    anywhere."""
     try:
-        return path.read_text(errors="replace") if not path.is_symlink() and path.stat().st_size <= largest else ""
+        return (
+            path.read_text(errors="replace")
+            if not path.is_symlink() and path.stat().st_size <= largest
+            else ""
+        )
     except OSError:
         return ""
 
@@ -93,15 +105,27 @@ def _runs(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
     for path in _files(directory, "run.json"):
         facts = _json(path, directory, notes)
         if not isinstance(facts, dict) or not isinstance(facts.get("config"), dict):
-            notes.append(f"{path.parent.relative_to(directory)}: its run.json describes no training")
+            notes.append(
+                f"{path.parent.relative_to(directory)}: its run.json describes no training"
+            )
             continue
         spec = facts.get("world")
         world = (
-            str(spec.get("name", spec.get("kind", "world"))) if isinstance(spec, dict) else "a world of its own program"
+            str(spec.get("name", spec.get("kind", "world")))
+            if isinstance(spec, dict)
+            else "a world of its own program"
         )
         name = str(path.parent.relative_to(directory))
         name = directory.resolve().name if name == "." else name
-        runs.append({"run": name, "path": path.parent, "world": world, "facts": facts, "curve": _curve(path.parent)})
+        runs.append(
+            {
+                "run": name,
+                "path": path.parent,
+                "world": world,
+                "facts": facts,
+                "curve": _curve(path.parent),
+            }
+        )
     return runs
 
 
@@ -124,7 +148,9 @@ def _grouped(runs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
         config = run["facts"]["config"]
-        key = json.dumps([run["facts"].get("world"), config.get("horizon"), config.get("beta")], sort_keys=True)
+        key = json.dumps(
+            [run["facts"].get("world"), config.get("horizon"), config.get("beta")], sort_keys=True
+        )
         groups.setdefault(key, []).append(run)
     order = {name: i for i, name in enumerate(worlds())}
     return sorted(groups.values(), key=lambda group: order.get(group[0]["world"], len(order)))
@@ -133,7 +159,11 @@ def _grouped(runs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def _curves(group: list[dict[str, Any]]) -> dict[str, Any]:
     first = group[0]
     runs = [{"run": run["run"], "seed": run["facts"].get("seed"), **run["curve"]} for run in group]
-    return {"name": first["world"], "horizon": first["facts"]["config"].get("horizon"), "runs": runs}
+    return {
+        "name": first["world"],
+        "horizon": first["facts"]["config"].get("horizon"),
+        "runs": runs,
+    }
 
 
 def _panels(
@@ -160,9 +190,11 @@ def _panels(
         return []
 
 
-def _landscapes(directory: Path, known: list[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
-    """Landscapes that were saved, but for those whose values are shown beside a training; where another of the same
-    name is shown, they are told apart by their path."""
+def _landscapes(
+    directory: Path, known: list[dict[str, Any]], notes: list[str]
+) -> list[dict[str, Any]]:
+    """Landscapes that were saved, but for those whose values are shown beside a training; where
+    another of the same name is shown, they are told apart by their path."""
     from ..landscape import Landscape
 
     panels: list[dict[str, Any]] = []
@@ -172,7 +204,11 @@ def _landscapes(directory: Path, known: list[dict[str, Any]], notes: list[str]) 
         except UNREADABLE as error:
             notes.append(f"{path.relative_to(directory)}: {_said(error, directory)}")
             continue
-        alike = [p for p in known + panels if (p["name"], p["horizon"]) == (panel["name"], panel["horizon"])]
+        alike = [
+            p
+            for p in known + panels
+            if (p["name"], p["horizon"]) == (panel["name"], panel["horizon"])
+        ]
         if not any(panel["exact"] is not None and panel["exact"] == p["exact"] for p in alike):
             panels.append(panel | {"scene": str(path.relative_to(directory))} if alike else panel)
     return panels
@@ -188,7 +224,9 @@ def _claims(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
             continue
         new = {(str(claim.get("figure")), str(claim.get("claim"))): claim for claim in found}
         if again := len(new.keys() & claims.keys()):
-            notes.append(f"{name}: {again} of its claims are those of another file too, which are shown")
+            notes.append(
+                f"{name}: {again} of its claims are those of another file too, which are shown"
+            )
         claims = new | claims
     return list(claims.values())
 
@@ -216,7 +254,10 @@ def _pictures(directory: Path, notes: list[str]) -> Iterator[dict[str, str]]:
         except OSError:
             data = b""
         if not data.startswith(b"\x89PNG\r\n\x1a\n"):
-            notes.append(f"{name}.png is no picture, or larger than {LARGEST_PICTURE // 2**20} MiB, and was left out")
+            notes.append(
+                f"{name}.png is no picture, or larger than {LARGEST_PICTURE // 2**20} MiB, and was "
+                "left out"
+            )
             continue
         caption = _text(path.with_suffix(".txt"), LARGEST_CAPTION).strip()
         yield {"name": name, "caption": caption, "png": b64encode(data).decode()}
@@ -235,6 +276,7 @@ def _tables(directory: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _numbers(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
-    """What `reproduce` noted of each figure: settings, seeds, versions, commit, machine, seconds."""
+    """What `reproduce` noted of each figure: settings, seeds, versions, commit, machine,
+    seconds."""
     found = (_json(path, directory, notes) for path in _files(directory, "*numbers.json"))
     return [{k: v for k, v in x.items() if k != "claims"} for x in found if isinstance(x, dict)]

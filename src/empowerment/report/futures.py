@@ -1,4 +1,5 @@
-"""What follows from each state: where the exact and the learned source end up, and the decoder's plans."""
+"""What follows from each state: where the exact and the learned source end up, and the decoder's
+plans."""
 
 from functools import cache
 from itertools import pairwise
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..exact import ends
-from ..worlds.world import State, World, identify, leaves, stack, take
+from ..worlds.world import State, World, concatenate, identify, leaves, take
 from .packing import pack, pack_shares
 
 SAMPLES = 500
@@ -30,7 +31,9 @@ def _programs() -> Programs:
 
     return Programs(
         encode=eqx.filter_jit(lambda m, frames: m.representation(frames)),
-        sample=eqx.filter_jit(lambda m, f, rows, key: m.source.sample(m.source.context(f, rows), key=key)),
+        sample=eqx.filter_jit(
+            lambda m, f, rows, key: m.source.sample(m.source.context(f, rows), key=key)
+        ),
         plan=eqx.filter_jit(lambda m, f, start, end: m.read(f, start, end)),
     )
 
@@ -43,15 +46,21 @@ class Goals(NamedTuple):
 
 
 def cells_of(world: World, states: State) -> np.ndarray:
-    """The cell of each state on the layout, row by row; one past the last where an episode has ended."""
+    """The cell of each state on the layout, row by row; one past the last where an episode has
+    ended."""
     assert world.layout is not None  # only worlds with a layout come here
     rows, columns = world.layout.shape
     places = np.asarray(world.locate(states))
-    return np.where(np.asarray(world.terminal(states)), rows * columns, places[..., 0] * columns + places[..., 1])
+    return np.where(
+        np.asarray(world.terminal(states)),
+        rows * columns,
+        places[..., 0] * columns + places[..., 1],
+    )
 
 
 def exact_futures(world: World, states: State, horizon: int) -> tuple[list[str], list[Goals]]:
-    """The optimal source visits all end states of a deterministic world equally (appendix A): shares of each cell."""
+    """The optimal source visits all end states of a deterministic world equally (appendix A):
+    shares of each cell."""
     texts, goals = [], []
     for i in range(len(leaves(states)[0])):
         reached, paths = ends(world, take(states, i), horizon)
@@ -107,16 +116,17 @@ def _draw(estimator: Any, frames: np.ndarray, seed: int) -> np.ndarray:
 
 
 def plans(estimator: Any, states: State, goals: list[Goals]) -> tuple[list[str], list[str]]:
-    """For each state the cells that can be chosen as goals, and for each of them the decoder's plan.
+    """For each state the cells that can be chosen as goals, and for each of them the decoder's
+    plan.
 
-    A plan is one character for whether it ends in the very goal state, then for every step one for the action and two
-    for the cell that it leads to, without chance.
+    A plan is one character for whether it ends in the very goal state, then for every step one for
+    the action and two for the cell that it leads to, without chance.
     """
     world, n = estimator.world, len(leaves(states)[0])
     owner = np.repeat(np.arange(n), [len(g.cells) for g in goals])
     if not owner.size:  # every end is a death
         return [""] * n, [""] * n
-    targets = stack([g.states for g in goals])
+    targets = concatenate([g.states for g in goals])
     actions = _decode(estimator, states, targets, owner)
     steps, end = [], take(states, owner)
     for action in actions.T:
@@ -131,26 +141,32 @@ def plans(estimator: Any, states: State, goals: list[Goals]) -> tuple[list[str],
 
 
 def _decode(estimator: Any, states: State, targets: State, owner: np.ndarray) -> np.ndarray:
-    """`int[pairs, K]`: what `estimator.plan` gives, for many pairs of start and goal; each frame is encoded once."""
-    every = stack([states, targets])
+    """`int[pairs, K]`: what `estimator.plan` gives, for many pairs of start and goal; each frame is
+    encoded once."""
+    every = concatenate([states, targets])
     _, first, index = np.unique(identify(every), return_index=True, return_inverse=True)
     features = _features(estimator, np.asarray(estimator.world.observe(take(every, first))))
     plan = _programs().plan
     starts, ends_ = index[owner].astype(np.int32), index[len(leaves(states)[0]) :].astype(np.int32)
     blocks = zip(_blocks(starts), _blocks(ends_), strict=True)
-    return np.concatenate([np.asarray(plan(estimator.model, features, a, b))[:count] for (a, count), (b, _) in blocks])
+    return np.concatenate(
+        [np.asarray(plan(estimator.model, features, a, b))[:count] for (a, count), (b, _) in blocks]
+    )
 
 
 def _features(estimator: Any, frames: np.ndarray) -> Any:
     """The representation of each frame, padded to a power of two so that few sizes are compiled."""
     encode = _programs().encode
-    parts = [np.asarray(encode(estimator.model, block))[:count] for block, count in _blocks(frames, 256)]
+    parts = [
+        np.asarray(encode(estimator.model, block))[:count] for block, count in _blocks(frames, 256)
+    ]
     room = (1 << (len(frames) - 1).bit_length()) - len(frames)
     return np.pad(np.concatenate(parts), [(0, room), (0, 0)])
 
 
 def _blocks(rows: np.ndarray, size: int = BLOCK) -> list[tuple[np.ndarray, int]]:
-    """Equally long blocks, the last one padded, each with how many of its rows count; one compilation serves all."""
+    """Equally long blocks, the last one padded, each with how many of its rows count; one
+    compilation serves all."""
     out = []
     for i in range(0, len(rows), size):
         block = rows[i : i + size]

@@ -33,7 +33,9 @@ def is_score_file(found: Any) -> bool:
     return isinstance(found, dict) and found.get("format") == FORMAT
 
 
-def leaderboard(files: list[tuple[Path, Any]], notes: list[str]) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+def leaderboard(
+    files: list[tuple[Path, Any]], notes: list[str]
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """The table of all score files, and a panel for each task that lies on a plane."""
     rows, values = [], {}
     for path, found in files:
@@ -49,7 +51,11 @@ def leaderboard(files: list[tuple[Path, Any]], notes: list[str]) -> tuple[dict[s
     if not rows:
         return None, []
     table = [{name: row.get(name) for name in COLUMNS} for row in summary(rows)]
-    panels = [panel for name, found in values.items() if (panel := _panel(task_named(name), found)) is not None]
+    panels = [
+        panel
+        for name, found in values.items()
+        if (panel := _panel(task_named(name), found)) is not None
+    ]
     shown = {panel["name"] for panel in panels}
     return {"columns": COLUMNS, "rows": table, "drawn": sorted(shown)}, panels
 
@@ -62,7 +68,9 @@ def _panel(task: Task, found: dict[tuple[str, Any], list[float]]) -> dict[str, A
     if world.layout is None:
         return None
     land = Landscape.of(world, task.horizon, task.states(), truth.nats, truth.lower, truth.upper)
-    estimates = {f"{name}, seed {seed}": np.array(values) for (name, seed), values in sorted(found.items())}
+    estimates = {
+        f"{name}, seed {seed}": np.array(values) for (name, seed), values in sorted(found.items())
+    }
     return estimate_panel(land, estimates) | {"name": task.name}
 
 

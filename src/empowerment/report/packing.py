@@ -1,4 +1,5 @@
-"""Whole numbers as short text, so that a page of a few megabytes holds every plan of several worlds."""
+"""Whole numbers as short text, so that a page of a few megabytes holds every plan of several
+worlds."""
 
 from collections.abc import Iterable
 
@@ -17,7 +18,9 @@ def pack(numbers: Iterable[int] | np.ndarray, width: int = 2) -> str:
     """
     values = np.asarray(list(numbers), np.int64)
     if values.size and (values.min() < 0 or values.max() >= 64**width):
-        raise ValueError(f"numbers from {values.min()} to {values.max()} do not fit into {width} characters")
+        raise ValueError(
+            f"numbers from {values.min()} to {values.max()} do not fit into {width} characters"
+        )
     digits = [(values // 64**power) % 64 for power in reversed(range(width))]
     return "".join(ALPHABET[d] for d in np.stack(digits, axis=-1).ravel()) if values.size else ""
 

@@ -1,4 +1,5 @@
-"""Landscapes as the page needs them: values of each cell, exact and learned, and what follows from each."""
+"""Landscapes as the page needs them: values of each cell, exact and learned, and what follows from
+each."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -16,17 +17,29 @@ MOST_STATES = 1500
 """States of a landscape up to which sources and plans are worked out."""
 
 
-def run_panels(estimators: list[Any], names: list[str], seeds: list[Any], notes: list[str]) -> list[dict[str, Any]]:
-    """A panel for each scene of a world, with all its trainings; sources and plans are the first training's."""
-    world, horizon, beta = estimators[0].world, estimators[0].config.horizon, estimators[0].config.beta
+def run_panels(
+    estimators: list[Any], names: list[str], seeds: list[Any], notes: list[str]
+) -> list[dict[str, Any]]:
+    """A panel for each scene of a world, with all its trainings; sources and plans are the first
+    training's."""
+    world, horizon, beta = (
+        estimators[0].world,
+        estimators[0].config.horizon,
+        estimators[0].config.beta,
+    )
     if world is None:
-        notes.append(f"{names[0]}: only the program that made it knows its world, so that it is not drawn")
+        notes.append(
+            f"{names[0]}: only the program that made it knows its world, so that it is not drawn"
+        )
         return []
     if world.layout is None or np.prod(world.layout.shape) > LARGEST:
         notes.append(f"{world.name}: without a layout of at most {LARGEST} cells it is not drawn")
         return []
     if beta != 1:
-        notes.append(f"{names[0]}: beta={beta}, so that it is not compared with exact empowerment, which has beta=1")
+        notes.append(
+            f"{names[0]}: beta={beta}, so that it is not compared with exact empowerment, which "
+            "has beta=1"
+        )
     panels = []
     for scene, states in scenes(world).items():
         truth = _exact(world, horizon, states, notes) if beta == 1 else None
@@ -36,7 +49,12 @@ def run_panels(estimators: list[Any], names: list[str], seeds: list[Any], notes:
             "actions": list(world.actions),
             "exact": None if truth is None else _rounded(truth.nats[keep]),
             "learned": [
-                {"run": name, "seed": seed, "nats": _rounded(land.nats[keep]), "fit": _fit(land, truth)}
+                {
+                    "run": name,
+                    "seed": seed,
+                    "nats": _rounded(land.nats[keep]),
+                    "fit": _fit(land, truth),
+                }
                 for name, seed, land in zip(names, seeds, learned, strict=True)
             ],
         }
@@ -58,7 +76,11 @@ def estimate_panel(truth: Landscape, estimates: dict[str, np.ndarray]) -> dict[s
         }
         for name, nats in estimates.items()
     ]
-    return _frame(truth, "", keep) | {"actions": [], "exact": _rounded(truth.nats[keep]), "learned": learned}
+    return _frame(truth, "", keep) | {
+        "actions": [],
+        "exact": _rounded(truth.nats[keep]),
+        "learned": learned,
+    }
 
 
 def landscape_panel(land: Landscape) -> dict[str, Any]:
@@ -67,8 +89,14 @@ def landscape_panel(land: Landscape) -> dict[str, Any]:
         raise ValueError(f"a landscape without a layout of at most {LARGEST} cells is not drawn")
     keep = _shown(land)
     proved, nats = bool(np.isfinite(land.lower).all()), _rounded(land.nats[keep])
-    learned = [] if proved else [{"run": "saved landscape", "seed": None, "nats": nats, "fit": None}]
-    return _frame(land, "", keep) | {"actions": [], "exact": nats if proved else None, "learned": learned}
+    learned = (
+        [] if proved else [{"run": "saved landscape", "seed": None, "nats": nats, "fit": None}]
+    )
+    return _frame(land, "", keep) | {
+        "actions": [],
+        "exact": nats if proved else None,
+        "learned": learned,
+    }
 
 
 def _frame(land: Landscape, scene: str, keep: np.ndarray) -> dict[str, Any]:
@@ -82,7 +110,11 @@ def _frame(land: Landscape, scene: str, keep: np.ndarray) -> dict[str, Any]:
         "rows": rows,
         "columns": columns,
         "walls": np.flatnonzero(land.layout.walls).tolist(),
-        "marks": [list(mark) for mark in land.layout.marks if not (scene == "key in hand" and mark[0] == "key")],
+        "marks": [
+            list(mark)
+            for mark in land.layout.marks
+            if not (scene == "key in hand" and mark[0] == "key")
+        ],
         "cells": (land.positions[keep] @ np.array([columns, 1])).tolist(),
     }
 
@@ -113,11 +145,20 @@ def _fit(learned: Landscape, truth: Landscape | None) -> dict[str, Any] | None:
 
 def _futures(estimator: Any, states: State, notes: list[str]) -> dict[str, Any]:
     world, horizon = estimator.world, estimator.config.horizon
-    if len(leaves(states)[0]) > MOST_STATES or len(world.actions) > 64 or world.continuous is not None:
-        notes.append(f"{world.name}: sources and plans are left out beyond {MOST_STATES} states and 64 actions")
+    if (
+        len(leaves(states)[0]) > MOST_STATES
+        or len(world.actions) > 64
+        or world.continuous is not None
+    ):
+        notes.append(
+            f"{world.name}: sources and plans are left out beyond {MOST_STATES} states and 64 "
+            "actions"
+        )
         return {}
     try:
-        counted, goals = exact_futures(world, states, horizon) if world.deterministic else (None, None)
+        counted, goals = (
+            exact_futures(world, states, horizon) if world.deterministic else (None, None)
+        )
     except (ValueError, MemoryError) as error:
         notes.append(f"{world.name}: no exact ends ({error})")
         counted, goals = None, None

@@ -1,9 +1,11 @@
-"""Episodes that the page can play: what was seen at each step as small pictures, and what was expected of each action.
+"""Episodes that the page can play: what was seen at each step as small pictures, and what was
+expected of each action.
 
-A JSON object of `format` (below), `title`, `world`, `behaviour`, `actions` (their names), `shape` (rows, columns),
-`palette` ("#rrggbb" each), `frames` (one text each, one or two characters for every cell: its place in the palette),
-`path` (row and column at each time, or null), `chosen` (the action at each step), `empowerment` (nats at each time),
-`expected` (nats of every action at each step, or null), `alive` and `reachable_cells`.
+A JSON object of `format` (below), `title`, `world`, `behaviour`, `actions` (their names), `shape`
+(rows, columns), `palette` ("#rrggbb" each), `frames` (one text each, one or two characters for
+every cell: its place in the palette), `path` (row and column at each time, or null), `chosen` (the
+action at each step), `empowerment` (nats at each time), `expected` (nats of every action at each
+step, or null), `alive` and `reachable_cells`.
 """
 
 import json
@@ -23,7 +25,8 @@ MOST_STEPS = 5000
 
 
 def save_playback(world: World, episode: Episode, path: Path, title: str, behaviour: str) -> None:
-    """Write an episode for the page to a JSON file; the report finds it by its format, whatever its name."""
+    """Write an episode for the page to a JSON file; the report finds it by its format, whatever its
+    name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(playback(world, episode, title, behaviour)))
 
@@ -55,8 +58,8 @@ def _finite(value: float) -> float | None:
 
 
 def _pictures(world: World, episode: Episode) -> tuple[np.ndarray, np.ndarray | None]:
-    """`uint8[steps + 1, rows, columns, 3]`: the scenes, with every second pixel or so left out where they are large,
-    but for the agent's; and where it is in them, if they show a plane."""
+    """`uint8[steps + 1, rows, columns, 3]`: the scenes, with every second pixel or so left out
+    where they are large, but for the agent's; and where it is in them, if they show a plane."""
     scenes = np.stack([scene(world, take(episode.states, t)) for t in range(episode.steps + 1)])
     coarse = -(-max(scenes.shape[1:3]) // LONGEST_SIDE)
     plane = world.layout is not None and scenes.shape[1:3] == world.layout.shape
@@ -76,7 +79,9 @@ def _frames(pictures: np.ndarray) -> tuple[list[str], list[str]]:
         coarse = pictures // 32 * 32 + 16  # at most 512 colours
         return _frames(coarse)
     width = 1 if len(found) <= 64 else 2
-    return ["#{:02x}{:02x}{:02x}".format(*c) for c in found], [pack(row, width) for row in index.reshape(n, -1)]
+    return ["#{:02x}{:02x}{:02x}".format(*c) for c in found], [
+        pack(row, width) for row in index.reshape(n, -1)
+    ]
 
 
 def check_playback(found: Any) -> dict[str, Any]:
@@ -87,7 +92,11 @@ def check_playback(found: Any) -> dict[str, Any]:
     rows, columns = found["shape"]
     if not all(isinstance(side, int) and side > 0 for side in (rows, columns)):
         raise ValueError("its pictures have no sides")
-    if not (1 <= rows * columns <= LONGEST_SIDE**2 and 1 <= steps <= MOST_STEPS and isinstance(actions, list)):
+    if not (
+        1 <= rows * columns <= LONGEST_SIDE**2
+        and 1 <= steps <= MOST_STEPS
+        and isinstance(actions, list)
+    ):
         raise ValueError("its pictures, steps or actions are missing or too many")
     width = 1 if len(found["palette"]) <= 64 else 2
     whole = [
@@ -106,4 +115,9 @@ def check_playback(found: Any) -> dict[str, Any]:
 
 def _is_place(place: Any, rows: int, columns: int) -> bool:
     row, column = place
-    return isinstance(row, int) and isinstance(column, int) and 0 <= row < rows and 0 <= column < columns
+    return (
+        isinstance(row, int)
+        and isinstance(column, int)
+        and 0 <= row < rows
+        and 0 <= column < columns
+    )

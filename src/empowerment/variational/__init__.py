@@ -1,1 +1,2 @@
-"""Stochastic variational information maximisation: learning empowerment by acting only (sections 3 and 4)."""
+"""Stochastic variational information maximisation: learning empowerment by acting only (sections 3
+and 4)."""

@@ -6,24 +6,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
-from ..worlds.world import State, World, outcome
+from ..worlds.world import State, World, pick_outcome
 
 
 def act(world: World, state: State, actions: Any, ends: int = 1, *, key: Key[Array, ""]) -> State:
-    """The state after a whole sequence, with chance drawn; `ends` rows after one another play the same from the same
-    start, and chance is spread evenly over them (`Chances`)."""
+    """The state after a whole sequence, with chance drawn; `ends` rows after one another play the
+    same from the same start, and chance is spread evenly over them (`StratifiedOutcomes`)."""
 
     def step(carry: tuple[State, Any], now: Any) -> tuple[tuple[State, Any], None]:
-        (state, chances), (action, key) = carry, now
-        if chances is None:
-            chance = draw_chance(world, state, action, key=key)
+        (state, outcomes), (action, key) = carry, now
+        if outcomes is None:
+            outcome = draw_outcome(world, state, action, key=key)
         else:
-            chance, chances = chances.draw(jnp.asarray(world.probabilities(state, action)), key=key)
-        return (world.step(state, action, chance), chances), None
+            outcome, outcomes = outcomes.draw(
+                jnp.asarray(world.probabilities(state, action)), key=key
+            )
+        return (world.step(state, action, outcome), outcomes), None
 
     first, key = jax.random.split(key)
-    chances = Chances.spread(len(actions), ends, key=first) if ends > 1 and world.chances > 1 else None
-    keys, carry = jax.random.split(key, actions.shape[1]), (state, chances)
+    outcomes = (
+        StratifiedOutcomes.spread(len(actions), ends, key=first)
+        if ends > 1 and world.outcomes
+        else None
+    )
+    keys, carry = jax.random.split(key, actions.shape[1]), (state, outcomes)
     if world.on_host:  # cannot be compiled
         for k, key in enumerate(keys):
             carry, _ = step(carry, (actions[:, k], key))
@@ -31,37 +37,48 @@ def act(world: World, state: State, actions: Any, ends: int = 1, *, key: Key[Arr
     return jax.lax.scan(step, carry, (jnp.moveaxis(actions, 1, 0), keys))[0][0]
 
 
-class Chances(NamedTuple):
-    """Numbers between 0 and 1 that outcomes are drawn with, step after step: what a step leaves of a number, stretched,
-    is the next step's. So the first number settles all that happens, and numbers that are spread evenly over a group of
-    rows spread whole courses of events: each row is a fair draw, and the mean over a group varies less than that of
-    independent ones (of `ln q` with slip 0.1 by 40 to 50 %)."""
+class StratifiedOutcomes(NamedTuple):
+    """Numbers between 0 and 1 that outcomes are drawn with, step after step: what a step leaves of
+    a number, stretched, is the next step's. So the first number settles all that happens, and
+    numbers that are spread evenly over a group of rows spread whole courses of events: each row is
+    a fair draw, and the mean over a group varies less than that of independent ones (of `ln q` with
+    slip 0.1 by 40 to 50 %)."""
 
     numbers: Float[Array, "n"]
     grain: Float[Array, "n"]
     """How far apart the numbers are that rounding leaves; what is finer is drawn anew."""
 
     @classmethod
-    def spread(cls, rows: int, group: int, *, key: Key[Array, ""]) -> "Chances":
+    def spread(cls, rows: int, group: int, *, key: Key[Array, ""]) -> "StratifiedOutcomes":
         first = jax.random.uniform(key, (rows // group, 1))
         numbers = (first + jnp.arange(group)[None] / group).reshape(-1) % 1.0
         return cls(numbers, jnp.full(rows, jnp.finfo(jnp.float32).eps))
 
-    def draw(self, probabilities: Float[Array, "n outcomes"], *, key: Key[Array, ""]) -> "tuple[Any, Chances]":
+    def draw(
+        self, probabilities: Float[Array, "n outcomes"], *, key: Key[Array, ""]
+    ) -> "tuple[Any, StratifiedOutcomes]":
         """An outcome for each row, and the numbers for the next step."""
-        chance = outcome(probabilities, self.numbers)
+        outcome = pick_outcome(probabilities, self.numbers)
         shares = (probabilities / probabilities.sum(-1)[:, None]).astype(jnp.float32)
-        share, upper = (jnp.take_along_axis(x, chance[:, None], 1)[:, 0] for x in (shares, jnp.cumsum(shares, axis=-1)))
+        share, upper = (
+            jnp.take_along_axis(x, outcome[:, None], 1)[:, 0]
+            for x in (shares, jnp.cumsum(shares, axis=-1))
+        )
         grain = jnp.minimum(self.grain / share, 1.0)
         rest = jnp.clip((self.numbers - (upper - share)) / share, 0.0, 1.0)
         anew = (1 - grain) * rest + grain * jax.random.uniform(key, grain.shape)
-        return chance, Chances(jnp.minimum(anew, 1 - jnp.finfo(jnp.float32).eps), grain)
+        return outcome, StratifiedOutcomes(jnp.minimum(anew, 1 - jnp.finfo(jnp.float32).eps), grain)
 
 
-def draw_chance(world: World, state: State, action: Any, *, key: Key[Array, ""]) -> Shaped[Array, "n ..."]:
-    """An index into the probabilities of each action's outcomes, or the noise of worlds that cannot list them."""
+def draw_outcome(
+    world: World, state: State, action: Any, *, key: Key[Array, ""]
+) -> Shaped[Array, "n ..."]:
+    """An index into the probabilities of each action's outcomes, or the noise of worlds that cannot
+    list them."""
     if world.noise:
         return jax.random.normal(key, (len(action), world.noise))
     if world.deterministic:
         return jnp.zeros(len(action), jnp.int32)
-    return outcome(jnp.asarray(world.probabilities(state, action)), jax.random.uniform(key, (len(action),)))
+    return pick_outcome(
+        jnp.asarray(world.probabilities(state, action)), jax.random.uniform(key, (len(action),))
+    )

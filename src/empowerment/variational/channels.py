@@ -1,7 +1,8 @@
-"""Channels in place of worlds: what is sent, and windows (nothing, input, output) for the learner of empowerment.
+"""Channels in place of worlds: what is sent, and windows (nothing, input, output) for the learner
+of empowerment.
 
-A channel has no state, so every window starts in one and the same constant frame, which the networks take for a
-bias; outputs are the frames that windows end in.
+A channel has no state, so every window starts in one and the same constant frame, which the
+networks take for a bias; outputs are the frames that windows end in.
 """
 
 import inspect
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from .experience import Batch, Chooser
+from .collect import Batch, Policy
 from .host import generator
 from .keys import seed_key
 from .sequence import Actions, Categorical, Gaussian
@@ -30,10 +31,11 @@ SAMPLE = 4096
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is sent: `steps` symbols or vectors, as the sequence of symbols or numbers that is learned.
+    """What is sent: `steps` symbols or vectors, as the sequence of symbols or numbers that is
+    learned.
 
-    A vector is a sequence of numbers too: each depends on those before it, so that they can be correlated. Numbers
-    are multiplied by `gain` before they are sent.
+    A vector is a sequence of numbers too: each depends on those before it, so that they can be
+    correlated. Numbers are multiplied by `gain` before they are sent.
     """
 
     kind: Actions
@@ -59,21 +61,30 @@ class Inputs:
         return self.length * math.log(self.gain) if self._size else 0.0
 
     def shaped(self, sequences: Any) -> Any:
-        """Sequences as the channel takes them: `[n]`, `[n, size]`, `[n, steps]` or `[n, steps, size]`."""
-        inputs = sequences.reshape((len(sequences), *((self.steps,) if self.steps > 1 else ()), *self._size))
+        """Sequences as the channel takes them: `[n]`, `[n, size]`, `[n, steps]` or `[n, steps,
+        size]`."""
+        inputs = sequences.reshape(
+            (len(sequences), *((self.steps,) if self.steps > 1 else ()), *self._size)
+        )
         return inputs * self.gain if self._size else inputs
 
     def flat(self, inputs: Any) -> Any:
         """Inputs of the channel as sequences."""
         array = jnp.asarray(inputs)
         if array.shape != (shape := np.shape(self.shaped(np.zeros((len(array), self.length))))):
-            raise ValueError(f"inputs have shape {array.shape}; give {shape}, as the channel takes them")
+            raise ValueError(
+                f"inputs have shape {array.shape}; give {shape}, as the channel takes them"
+            )
         if isinstance(self.kind, Categorical):
             known = (array >= 0) & (array < self.kind.size) & (array == jnp.floor(array))
             if not bool(known.all()):
                 raise ValueError(f"inputs must be symbols from 0 to {self.kind.size - 1}")
             array = array.astype(jnp.int32)
-        return array.reshape(len(array), self.length, 1) / self.gain if self._size else array.reshape(len(array), -1)
+        return (
+            array.reshape(len(array), self.length, 1) / self.gain
+            if self._size
+            else array.reshape(len(array), -1)
+        )
 
     @property
     def _size(self) -> tuple[int, ...]:
@@ -81,8 +92,9 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelExperience:
-    """Inputs of the present source sent through a channel. Outputs are centred and scaled part by part."""
+class ChannelCollector:
+    """Inputs of the present source sent through a channel. Outputs are centred and scaled part by
+    part."""
 
     channel: Channel
     inputs: Inputs
@@ -105,15 +117,19 @@ class ChannelExperience:
     def sample(self, key: Key[Array, ""]) -> Any:
         """Outputs of inputs drawn evenly."""
         draw, send = jax.random.split(key)
-        return self.received(self.inputs.single.uniform((SAMPLE, self.inputs.length), draw), key=send)
+        return self.received(
+            self.inputs.single.uniform((SAMPLE, self.inputs.length), draw), key=send
+        )
 
-    def collect(self, agents: tuple[()], choose: Chooser, *, key: Key[Array, ""]) -> tuple[tuple[()], Batch]:
+    def collect(
+        self, agents: tuple[()], choose: Policy, *, key: Key[Array, ""]
+    ) -> tuple[tuple[()], Batch]:
         """Send a batch of inputs of the present source."""
         draw, send = jax.random.split(key)
         sequences, _ = choose(self.empty, jnp.zeros(self.size, jnp.int32), key=draw)
         return agents, self.batch(sequences, self.received(sequences, key=send))
 
-    def learned(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
+    def feedback(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
         """Nothing is done with the errors: there is nowhere else to go."""
         return agents
 
@@ -126,18 +142,25 @@ class ChannelExperience:
             outputs = jnp.asarray(self.channel(inputs, key))
         if outputs.shape[:1] != (len(sequences),):
             raise ValueError(
-                f"channel gave outputs of shape {outputs.shape} for {len(sequences)} inputs; give one each"
+                f"channel gave outputs of shape {outputs.shape} for {len(sequences)} inputs; give "
+                "one each"
             )
         return outputs.reshape(len(sequences), -1)
 
     def batch(self, sequences: Any, outputs: Any) -> Batch:
         """Windows from the empty frame to the outputs."""
         index, frames = jnp.arange(len(sequences), dtype=jnp.int32), self.frames(outputs)
-        return Batch(jnp.concatenate([self.empty, frames]), jnp.zeros_like(index), index + 1, jnp.asarray(sequences))
+        return Batch(
+            jnp.concatenate([self.empty, frames]),
+            jnp.zeros_like(index),
+            index + 1,
+            jnp.asarray(sequences),
+        )
 
     def frames(self, outputs: Any) -> Float[Array, "n width"]:
-        """Outputs as frames. A last number tells them from no state; without it, the representation's first layer,
-        which is standardised, could not tell a large output from a small one of the same direction."""
+        """Outputs as frames. A last number tells them from no state; without it, the
+        representation's first layer, which is standardised, could not tell a large output from a
+        small one of the same direction."""
         scaled = jnp.asarray((outputs - self.centre) / self.spread, jnp.float32)
         return jnp.concatenate([scaled, jnp.ones((len(scaled), 1))], axis=1)
 
@@ -147,15 +170,17 @@ class ChannelExperience:
         return jnp.zeros((1, len(self.centre) + 1)).at[0, -1].set(-1.0)
 
 
-def channel_experience(channel: Channel, inputs: Inputs, size: int, seed: int) -> ChannelExperience:
+def channel_collector(channel: Channel, inputs: Inputs, size: int, seed: int) -> ChannelCollector:
     """Experience of a channel, with the centre and spread of a first sample of its outputs."""
-    raw = ChannelExperience(channel, inputs, size, _in_numpy(channel))
+    raw = ChannelCollector(channel, inputs, size, _in_numpy(channel))
     sample = np.asarray(raw.sample(seed_key(seed, "scale")), np.float64)
     if not np.isfinite(sample).all():
         raise ValueError("channel gave NaN or infinity; let it give finite numbers")
     spread = sample.std(0)
-    spread = np.where(spread > ROUNDING * np.abs(sample).max(0), spread, 1.0)  # of what never varies
-    return ChannelExperience(channel, inputs, size, raw.on_host, sample.mean(0), spread)
+    spread = np.where(
+        spread > ROUNDING * np.abs(sample).max(0), spread, 1.0
+    )  # of what never varies
+    return ChannelCollector(channel, inputs, size, raw.on_host, sample.mean(0), spread)
 
 
 def _in_numpy(channel: Channel) -> bool:
@@ -163,6 +188,7 @@ def _in_numpy(channel: Channel) -> bool:
     names = list(inspect.signature(channel).parameters)
     if len(names) < 2 or names[1] not in ("key", "rng"):
         raise ValueError(
-            f"channel takes {names}; let it be channel(inputs, key) in JAX, or channel(inputs, rng) in NumPy"
+            f"channel takes {names}; let it be channel(inputs, key) in JAX, or channel(inputs, "
+            "rng) in NumPy"
         )
     return names[1] == "rng"

@@ -1,11 +1,13 @@
-"""Run directories: JSON and safetensors only, consistent at every instant; nothing in them is ever executed.
+"""Run directories: JSON and safetensors only, consistent at every instant; nothing in them is ever
+executed.
 
-run.json                        format, world, configuration, seed, versions, and a checksum of these
-metrics.jsonl                   one line for each chunk of updates
-checkpoints/00001500.safetensors    everything carried on, with checksums of it, of run.json and of the metrics so far
-lock                            who is writing
+run.json                        format, world, configuration, seed, versions, and a checksum of
+these metrics.jsonl                   one line for each chunk of updates
+checkpoints/00001500.safetensors    everything carried on, with checksums of it, of run.json and of
+the metrics so far lock                            who is writing
 
-No file names another. Symbolic links are not followed when writing, so that nothing outside is ever changed.
+No file names another. Symbolic links are not followed when writing, so that nothing outside is ever
+changed.
 """
 
 import contextlib
@@ -25,7 +27,8 @@ from ..files import write_atomically
 from .trees import digest, flatten
 
 FORMAT = 1
-"""Version of the layout of run directories: later versions of the package read this one and those after it."""
+"""Version of the layout of run directories: later versions of the package read this one and those
+after it."""
 DIGEST = 64  # characters of a checksum
 KEPT = 2
 """Checkpoints that are kept: the newest, and one before it in case that is damaged."""
@@ -59,10 +62,12 @@ class RunDirectory:
         return (self.path / "run.json").is_file()
 
     def create(self, facts: dict[str, Any]) -> None:
-        """Begin a run: its description is written last, so that a directory without one holds nothing."""
+        """Begin a run: its description is written last, so that a directory without one holds
+        nothing."""
         if self.checkpoints():
             raise ValueError(
-                f"{str(self.path)!r} holds checkpoints and no run.json; restore that file, or give another out (--out)"
+                f"{str(self.path)!r} holds checkpoints and no run.json; restore that file, or give "
+                "another out (--out)"
             )
         facts = {"format": FORMAT, **facts}
         self._identity = _digest_of_facts(facts)
@@ -77,20 +82,30 @@ class RunDirectory:
         """The run's description."""
         path = self.path / "run.json"
         if not path.is_file():
-            raise ValueError(f"{str(self.path)!r} is not a run: it has no run.json; give the directory of a training")
+            raise ValueError(
+                f"{str(self.path)!r} is not a run: it has no run.json; give the directory of a "
+                "training"
+            )
         if path.stat().st_size > LARGEST_DESCRIPTION:
-            raise ValueError(f"{str(path)!r} is larger than {LARGEST_DESCRIPTION // 2**20} MiB; it is not one of ours")
+            raise ValueError(
+                f"{str(path)!r} is larger than {LARGEST_DESCRIPTION // 2**20} MiB; it is not one "
+                "of ours"
+            )
         try:
             facts = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             raise ValueError(f"{str(path)!r} is damaged; train anew, or restore the file") from None
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             raise ValueError(
-                f"{str(path)!r} is not of the format that this version reads ({FORMAT}); update empowerment"
+                f"{str(path)!r} is not of the format that this version reads ({FORMAT}); update "
+                "empowerment"
             )
         self._identity = facts.pop("sha256", None)
         if self._identity != _digest_of_facts(facts):
-            raise ValueError(f"{str(path)!r} is damaged: its checksum does not agree; train anew, or restore the file")
+            raise ValueError(
+                f"{str(path)!r} is damaged: its checksum does not agree; train anew, or restore "
+                "the file"
+            )
         return facts
 
     def save(self, updates: int, tree: Any) -> None:
@@ -98,13 +113,20 @@ class RunDirectory:
         arrays = flatten(tree)
         with self._writing():
             size = self.metrics.stat().st_size
-            own = {"updates": updates, "metrics": size, "lines": self._logged.hexdigest(), "run": self._identity}
+            own = {
+                "updates": updates,
+                "metrics": size,
+                "lines": self._logged.hexdigest(),
+                "run": self._identity,
+            }
             facts = json.dumps(own)
-            # One entry: safetensors writes several in any order, and equal runs are to be equal bytes.
+            # One entry: safetensors writes several in any order, and equal runs are to be equal
+            # bytes.
             data = to_bytes(arrays, {"checked": digest(arrays, facts) + facts})
             if len(data) > LARGEST:
                 raise ValueError(
-                    f"a checkpoint of run {str(self.path)!r} would have {len(data):,} bytes, and at most {LARGEST:,} "
+                    f"a checkpoint of run {str(self.path)!r} would have {len(data):,} bytes, and "
+                    f"at most {LARGEST:,} "
                     "can be read; give smaller networks (hidden, features) or a smaller batch"
                 )
             write_atomically(self._checkpoints / f"{updates:08d}.safetensors", data)
@@ -121,7 +143,10 @@ class RunDirectory:
     def read(self, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and facts of one checkpoint; a ValueError if it is damaged."""
         if not path.is_file() or path.stat().st_size > LARGEST:
-            raise ValueError(f"checkpoint {str(path)!r} is no file of at most {LARGEST // 2**30} GiB; not one of ours")
+            raise ValueError(
+                f"checkpoint {str(path)!r} is no file of at most {LARGEST // 2**30} GiB; not one "
+                "of ours"
+            )
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
@@ -140,12 +165,16 @@ class RunDirectory:
             facts = json.loads(text)
             sizes = [int(facts[name]) for name in ("updates", "metrics")]
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise ValueError(f"checkpoint {str(path)!r} is damaged: it does not say what it is") from None
+            raise ValueError(
+                f"checkpoint {str(path)!r} is damaged: it does not say what it is"
+            ) from None
         if min(sizes) < 0 or facts.get("run") != self._identity:
             raise ValueError(f"checkpoint {str(path)!r} belongs to another run")
         return facts
 
-    def newest(self, metrics: bool = False) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]] | None:
+    def newest(
+        self, metrics: bool = False
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]] | None:
         """The newest good checkpoint, with a sentence for each damaged one that was passed over.
 
         `metrics`: whether the lines before it must be good too, as for a run that goes on.
@@ -160,7 +189,9 @@ class RunDirectory:
             except ValueError as error:
                 complaints.append(str(error))
         if complaints:
-            raise ValueError(f"{complaints[0]}, and nothing good is before it; restore it, or train anew")
+            raise ValueError(
+                f"{complaints[0]}, and nothing good is before it; restore it, or train anew"
+            )
         return None
 
     def _check_metrics(self, facts: dict[str, Any]) -> None:
@@ -169,7 +200,8 @@ class RunDirectory:
         data = self._lines(facts["metrics"])
         if len(data) < facts["metrics"] or hashlib.sha256(data).hexdigest() != facts.get("lines"):
             raise ValueError(
-                f"{str(self.metrics)!r} is damaged before update {facts['updates']} (delete it to begin curves anew)"
+                f"{str(self.metrics)!r} is damaged before update {facts['updates']} (delete it to "
+                "begin curves anew)"
             )
 
     def _lines(self, size: int) -> bytes:
@@ -180,8 +212,8 @@ class RunDirectory:
             return file.read(min(size, LARGEST))
 
     def tidy(self, size: int, updates: int) -> None:
-        """Drop lines and checkpoints that were written after the one that a run goes on from, which were not good, and
-        what a dying process left over."""
+        """Drop lines and checkpoints that were written after the one that a run goes on from, which
+        were not good, and what a dying process left over."""
         lines = self._lines(size)
         self._logged = hashlib.sha256(lines)
         with self._writing():
@@ -219,7 +251,8 @@ class RunDirectory:
                 file.seek(0)
                 owner = file.read(20).strip() or "(which has just begun)"
                 raise ValueError(
-                    f"run {str(self.path)!r} is being written by process {owner}; wait for it, or choose another --out"
+                    f"run {str(self.path)!r} is being written by process {owner}; wait for it, or "
+                    "choose another --out"
                 ) from None
             with self._writing():
                 file.truncate(0)
@@ -234,9 +267,12 @@ class RunDirectory:
             yield
         except (FileExistsError, NotADirectoryError) as error:
             where = str(error.filename or self.path)
-            raise ValueError(f"{where!r} is, or lies in, what is no directory; choose another --out") from None
+            raise ValueError(
+                f"{where!r} is, or lies in, what is no directory; choose another --out"
+            ) from None
         except OSError as error:
             raise ValueError(
-                f"run {str(self.path)!r} cannot be written ({error.strerror or error}); the last checkpoint stands: "
+                f"run {str(self.path)!r} cannot be written ({error.strerror or error}); the last "
+                "checkpoint stands: "
                 "make room or give write access, then go on with resume (--resume)"
             ) from error

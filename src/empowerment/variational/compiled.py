@@ -1,4 +1,5 @@
-"""Compiled programs are kept between runs, in the user's cache directory: a second training starts within seconds."""
+"""Compiled programs are kept between runs, in the user's cache directory: a second training starts
+within seconds."""
 
 import contextlib
 import os
@@ -17,10 +18,11 @@ SHORTEST = 0.2
 
 
 def keep_compiled() -> None:
-    """Let JAX keep what it compiles, unless the user has chosen a directory for it already or wants none.
+    """Let JAX keep what it compiles, unless the user has chosen a directory for it already or wants
+    none.
 
-    Programs for another number of processors are kept apart: they add up in another order, and a seed is to give the
-    same numbers whatever was compiled before.
+    Programs for another number of processors are kept apart: they add up in another order, and a
+    seed is to give the same numbers whatever was compiled before.
     """
     chosen = os.environ.get(SWITCH, "")
     if chosen == "off" or jax.config.jax_compilation_cache_dir is not None:  # pyright: ignore[reportAttributeAccessIssue]
@@ -49,7 +51,9 @@ def _processors() -> int:
 
 def _trim(directory: Path) -> None:
     """Remove the oldest files, so that all together take at most `LARGEST` bytes."""
-    files = sorted((path for path in directory.iterdir() if path.is_file()), key=lambda p: p.stat().st_mtime)
+    files = sorted(
+        (path for path in directory.iterdir() if path.is_file()), key=lambda p: p.stat().st_mtime
+    )
     total = sum(path.stat().st_size for path in files)
     for path in files:
         if total <= LARGEST:

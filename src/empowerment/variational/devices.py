@@ -1,9 +1,11 @@
-"""All devices of all processes as one mesh: windows are spread over it, and every device holds all parameters.
+"""All devices of all processes as one mesh: windows are spread over it, and every device holds all
+parameters.
 
-Learning is one global computation on global arrays, so that what is drawn and learned does not depend on how many
-devices there are (but for rounding: sums are taken in another order). What each device does for its own share of the
-agents, such as observing, encoding and taking gradients, is said with `on_each`, so that nothing is sent for it. A
-single device is a mesh of `None`, on which all of this falls away.
+Learning is one global computation on global arrays, so that what is drawn and learned does not
+depend on how many devices there are (but for rounding: sums are taken in another order). What each
+device does for its own share of the agents, such as observing, encoding and taking gradients, is
+said with `per_device`, so that nothing is sent for it. A single device is a mesh of `None`, on
+which all of this falls away.
 """
 
 import contextlib
@@ -23,7 +25,7 @@ from jax.sharding import PartitionSpec as Spec
 from .trees import flatten, unflatten
 
 AXIS = "devices"
-SHARED, SPREAD = Spec(), Spec(AXIS)
+REPLICATED, SHARDED = Spec(), Spec(AXIS)
 """The same on every device; or rows divided among them."""
 
 _started_in: int | None = None
@@ -37,8 +39,10 @@ def refuse_fork() -> None:
         _started_in = os.getpid()
     elif _started_in != os.getpid():
         raise ValueError(
-            "this process was forked after JAX had started, and JAX would hang in it; start processes by 'spawn': "
-            "gymnasium.vector.AsyncVectorEnv(..., context='spawn'), or start_method='spawn' in Stable-Baselines3"
+            "this process was forked after JAX had started, and JAX would hang in it; start "
+            "processes by 'spawn': "
+            "gymnasium.vector.AsyncVectorEnv(..., context='spawn'), or start_method='spawn' in "
+            "Stable-Baselines3"
         )
 
 
@@ -48,17 +52,18 @@ def all_devices() -> Mesh | None:
     return None if count == 1 else jax.make_mesh((count,), (AXIS,), (AxisType.Auto,))
 
 
-def on_each(
-    mesh: Mesh | None, function: Callable[..., Any], inputs: Any = SPREAD, outputs: Any = SPREAD
+def per_device(
+    mesh: Mesh | None, function: Callable[..., Any], inputs: Any = SHARDED, outputs: Any = SHARDED
 ) -> Callable[..., Any]:
-    """`function` on each device's share of the rows; `inputs` and `outputs` say what is shared and what is spread."""
+    """`function` on each device's share of the rows; `inputs` and `outputs` say what is shared and
+    what is spread."""
     if mesh is None:
         return function
     return jax.shard_map(function, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
 
 
 def mean_over_devices(mesh: Mesh | None, tree: Any) -> Any:
-    """Inside `on_each`: the mean of every array over all devices, in one message."""
+    """Inside `per_device`: the mean of every array over all devices, in one message."""
     if mesh is None:
         return tree
     flat, restore = ravel_pytree(tree)
@@ -66,24 +71,29 @@ def mean_over_devices(mesh: Mesh | None, tree: Any) -> Any:
 
 
 def gather_rows(mesh: Mesh | None, array: Any, axis: int) -> Any:
-    """Inside `on_each`: the rows of all devices."""
+    """Inside `per_device`: the rows of all devices."""
     return array if mesh is None else jax.lax.all_gather(array, AXIS, axis=axis, tiled=True)
 
 
 def constrain(mesh: Mesh | None, tree: Any, spec: Spec) -> Any:
     """Inside a compiled function: where these arrays are to be."""
-    return tree if mesh is None else jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, spec))
+    return (
+        tree if mesh is None else jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, spec))
+    )
 
 
 def shardings(mesh: Mesh | None, specs: Any) -> Any:
-    """What `place` and compiled functions take, from a tree of `SHARED` and `SPREAD`."""
+    """What `place` and compiled functions take, from a tree of `REPLICATED` and `SHARDED`."""
     if mesh is None:
         return None
-    return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=lambda x: isinstance(x, Spec))
+    return jax.tree.map(
+        lambda spec: NamedSharding(mesh, spec), specs, is_leaf=lambda x: isinstance(x, Spec)
+    )
 
 
 def place(tree: Any, sharding: Any) -> Any:
-    """Put arrays that every process has onto the devices; `sharding` is a tree like them, or its beginning."""
+    """Put arrays that every process has onto the devices; `sharding` is a tree like them, or its
+    beginning."""
 
     def one(array: Any, where: NamedSharding) -> Any:
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
@@ -93,10 +103,12 @@ def place(tree: Any, sharding: Any) -> Any:
 
     if sharding is None:
         return tree
-    return jax.tree.map(lambda where, part: jax.tree.map(lambda x: one(x, where), part), sharding, tree)
+    return jax.tree.map(
+        lambda where, part: jax.tree.map(lambda x: one(x, where), part), sharding, tree
+    )
 
 
-def here(tree: Any) -> Any:
+def local(tree: Any) -> Any:
     """This process's own copy of arrays that are the same everywhere."""
     return jax.tree.map(lambda x: x.addressable_data(0), tree)
 
@@ -105,7 +117,7 @@ def gathered(mesh: Mesh | None, tree: Any) -> Any:
     """The whole of every array in every process."""
     if mesh is None or jax.process_count() == 1:
         return tree
-    return here(jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, SHARED))(tree))
+    return local(jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, REPLICATED))(tree))
 
 
 def leads() -> bool:
@@ -123,11 +135,16 @@ def from_leader(arrays: Any) -> Any:
 
 def tree_from_leader(tree: Any) -> Any:
     """The same for a tree that may hold random keys."""
-    return tree if jax.process_count() == 1 else unflatten(tree, from_leader(flatten(tree)), "what process 0 sent")
+    return (
+        tree
+        if jax.process_count() == 1
+        else unflatten(tree, from_leader(flatten(tree)), "what process 0 sent")
+    )
 
 
 def by_leader(work: Callable[[], Any]) -> Any:
-    """What `work` gives in the leading process, None in the others; where it is refused there, all stop."""
+    """What `work` gives in the leading process, None in the others; where it is refused there, all
+    stop."""
     done, problem = None, None
     if leads():
         try:
@@ -149,6 +166,7 @@ def naming_losses() -> Iterator[None]:
         if jax.process_count() == 1 or not sent:
             raise
         raise ConnectionError(
-            f"process {jax.process_index()} of {jax.process_count()} lost another one; the last checkpoint stands: "
+            f"process {jax.process_index()} of {jax.process_count()} lost another one; the last "
+            "checkpoint stands: "
             "go on with resume (--resume), with any number of processes"
         ) from error

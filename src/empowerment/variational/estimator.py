@@ -10,21 +10,23 @@ import numpy as np
 from ..exact import check_states
 from ..landscape import Landscape, learned_nats
 from ..worlds.learnable import HostWorld
-from ..worlds.world import State, World, identify, leaves, stack, take
+from ..worlds.world import State, World, concatenate, identify, leaves, take
+from .collect import Batch
+from .config import Config, is_whole
 from .devices import refuse_fork
-from .experience import Batch
 from .keys import seed_key
 from .learner import Model
 from .objective import bound, log_normaliser
 from .sequence import Categorical
-from .settings import Config, is_whole
 
-BLOCK = 256  # observations encoded together; the last block is padded so that few compilations serve all
+BLOCK = 256
+"""Observations encoded together; the last block is padded so that few compilations serve all."""
 BLOCK_NUMBERS = 2**17
-"""... or fewer, if they hold more numbers than this: large pictures are encoded faster while they stay in caches."""
+"""Fewer are encoded together where they hold more numbers, so that they fit into caches."""
 MOST_SEQUENCES = 2**17
 SLACK = 0.01
-"""Nats by which an estimate may lie outside of what is possible: an error of learning, not nonsense."""
+"""Nats by which an estimate may lie outside of what is possible: an error of learning, not
+nonsense."""
 FARTHEST = 100
 """Observations may differ from the mean by this many times what the training's first ones did."""
 
@@ -54,17 +56,21 @@ class Estimator:
         return f"<estimator of {self.world!r}, horizon {self.config.horizon}>"
 
     def empowerment(self, observations: Any) -> np.ndarray:
-        """Nats, one for each observation (`uint8[n, H, W, 3]` or `float[n, size]`): ψ(s)/β, and where power is bounded
-        what the allowed power costs, which ψ has subtracted."""
+        """Nats, one for each observation (`uint8[n, H, W, 3]` or `float[n, size]`): ψ(s)/β, and
+        where power is bounded what the allowed power costs, which ψ has subtracted."""
         return self._in_blocks(self._psi, self._checked(observations))
 
     def landscape(self, world: World | None = None, states: State | None = None) -> Landscape:
-        """Learned empowerment of the states of a world, by default those of `emp.exact`; 0 where an episode ends."""
+        """Learned empowerment of the states of a world, by default those of `emp.exact`; 0 where an
+        episode ends."""
         world, states = self._where(world, states)
-        return Landscape.of(world, self.config.horizon, states, learned_nats(world, self.empowerment, states))
+        return Landscape.of(
+            world, self.config.horizon, states, learned_nats(world, self.empowerment, states)
+        )
 
     def impossible(self, nats: np.ndarray) -> np.ndarray:
-        """Which estimates no source could have: below 0, above (K ln N)/β with all sequences told apart, or NaN."""
+        """Which estimates no source could have: below 0, above (K ln N)/β with all sequences told
+        apart, or NaN."""
         actions = self.model.source.actions
         choices = np.log(actions.size) if isinstance(actions, Categorical) else np.inf
         most = self.config.horizon * choices / self.config.beta
@@ -72,8 +78,11 @@ class Estimator:
         least = 0.0 if isinstance(actions, Categorical) or self.config.beta == 1 else -np.inf
         return ~((nats >= least - SLACK) & (nats <= most + SLACK))
 
-    def source(self, observation: Any, samples: int | np.integer = 1, seed: int | np.integer = 0) -> np.ndarray:
-        """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]` or `float[samples, K, size]`."""
+    def source(
+        self, observation: Any, samples: int | np.integer = 1, seed: int | np.integer = 0
+    ) -> np.ndarray:
+        """Sequences drawn from the source h(a|s) at one observation, `int[samples, K]` or
+        `float[samples, K, size]`."""
         if not is_whole(samples, 1):
             raise ValueError(f"samples={samples!r} must be a whole number of 1 or more")
         key = seed_key(seed, "source")
@@ -82,25 +91,38 @@ class Estimator:
         return np.asarray(self._choose(self.model, jnp.asarray(frames), rows, key=key))
 
     def plan(self, observation: Any, goal: Any) -> np.ndarray:
-        """The decoder as a planner: a likely sequence from one observation to another, `int[K]` or `float[K, size]`."""
+        """The decoder as a planner: a likely sequence from one observation to another, `int[K]` or
+        `float[K, size]`."""
         frames = self._checked(np.stack([np.asarray(observation), np.asarray(goal)]))
         zero = jnp.zeros(1, jnp.int32)
-        return np.asarray(self.model.read(self.model.representation(jnp.asarray(frames)), zero, zero + 1)[0])
+        return np.asarray(
+            self.model.read(self.model.representation(jnp.asarray(frames)), zero, zero + 1)[0]
+        )
 
     def bound(
-        self, world: World | None = None, states: State | None = None, samples: int | np.integer = 1000, seed: int = 0
+        self,
+        world: World | None = None,
+        states: State | None = None,
+        samples: int | np.integer = 1000,
+        seed: int = 0,
     ) -> Bound:
-        """The variational bound at each state, from sequences drawn from the source and played in the world.
+        """The variational bound at each state, from sequences drawn from the source and played in
+        the world.
 
-        Where power is bounded and a state's sequences would exceed it, they are scaled down to what is allowed.
+        Where power is bounded and a state's sequences would exceed it, they are scaled down to what
+        is allowed.
         """
         if not is_whole(samples, 2):
-            raise ValueError(f"samples={samples!r} must be a whole number of 2 or more, for a standard error")
+            raise ValueError(
+                f"samples={samples!r} must be a whole number of 2 or more, for a standard error"
+            )
         world, states = self._where(world, states)
         rng, rows = np.random.default_rng(seed), []
         for i in range(len(leaves(states)[0])):
             state = take(states, i)
-            actions = self.source(np.asarray(world.observe(state)), samples, seed=int(rng.integers(2**31)))
+            actions = self.source(
+                np.asarray(world.observe(state)), samples, seed=int(rng.integers(2**31))
+            )
             gain = self.model.source.actions.gain(actions)
             log_q, log_h = self._terms(world, state, actions, rng, gain)
             values = bound(log_q, log_h, self.config.beta, actions[0].size * np.log(gain))
@@ -108,14 +130,16 @@ class Estimator:
         return Bound(*np.array(rows).T)
 
     def log_z(self, world: World | None = None, states: State | None = None) -> np.ndarray:
-        """(1/β) ln Z(s) by listing all sequences of a deterministic world: what the best source would have."""
+        """(1/β) ln Z(s) by listing all sequences of a deterministic world: what the best source
+        would have."""
         world, states = self._where(world, states)
         sequences = self._sequences(world)
         return np.array(
             [
-                log_normaliser(jnp.asarray(self._terms(world, take(states, i), sequences)[0])[None], self.config.beta)[
-                    0
-                ]
+                log_normaliser(
+                    jnp.asarray(self._terms(world, take(states, i), sequences)[0])[None],
+                    self.config.beta,
+                )[0]
                 for i in range(len(leaves(states)[0]))
             ],
             np.float64,
@@ -129,32 +153,44 @@ class Estimator:
         rng: np.random.Generator | None = None,
         gain: float = 1.0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """ln q and ln h of sequences played from one state, multiplied by `gain`; each distinct end is seen once."""
+        """ln q and ln h of sequences played from one state, multiplied by `gain`; each distinct end
+        is seen once."""
         ends = play(world, state, actions if gain == 1 else np.float32(gain) * actions, rng)
         _, first, index = np.unique(identify(ends), return_index=True, return_inverse=True)
-        frames = np.asarray(world.observe(stack([take(ends, first), repeat(state, 1)])))
+        frames = np.asarray(world.observe(concatenate([take(ends, first), repeat(state, 1)])))
         # Padded to few different sizes, so that few are compiled.
         room = max(64, 1 << (len(frames) - 1).bit_length()) - len(frames)
         frames = np.concatenate([frames, np.repeat(frames[:1], room, axis=0)])
         start = np.full(len(actions), len(first), np.int32)
-        batch = Batch(jnp.asarray(frames), jnp.asarray(start), jnp.asarray(index, jnp.int32), jnp.asarray(actions))
+        batch = Batch(
+            jnp.asarray(frames),
+            jnp.asarray(start),
+            jnp.asarray(index, jnp.int32),
+            jnp.asarray(actions),
+        )
         log_q, log_h, _ = self._log_terms(self.model, batch)
         return np.asarray(log_q, np.float64), np.asarray(log_h, np.float64)
 
     def _sequences(self, world: World) -> np.ndarray:
         if world.continuous is not None:
-            raise ValueError(f"log Z lists all sequences; {world.name!r} has continuous actions; use .bound instead")
+            raise ValueError(
+                f"log Z lists all sequences; {world.name!r} has continuous actions; use .bound "
+                "instead"
+            )
         actions, horizon = len(world.actions), self.config.horizon
         if not world.deterministic or actions**horizon > MOST_SEQUENCES:
             raise ValueError(
-                f"log Z needs a deterministic world of at most {MOST_SEQUENCES:,} sequences; {world.name!r} has "
-                f"{actions}^{horizon}{'' if world.deterministic else ' and chance'}; use .bound instead"
+                f"log Z needs a deterministic world of at most {MOST_SEQUENCES:,} sequences; "
+                f"{world.name!r} has "
+                f"{actions}^{horizon}{'' if world.deterministic else ' and chance'}; use .bound "
+                "instead"
             )
         every = itertools.product(range(len(world.actions)), repeat=self.config.horizon)
         return np.array(list(every), np.int32)
 
     def _where(self, world: World | None, states: State | None) -> tuple[World, State]:
-        """A world and a batch of its states; of an environment known only by acting in it, observations."""
+        """A world and a batch of its states; of an environment known only by acting in it,
+        observations."""
         world = self.world if world is None else world
         if world is None:
             raise ValueError("this run does not know its world; give world=")
@@ -162,7 +198,8 @@ class Estimator:
         size = len(world.actions) if world.continuous is None else world.continuous.size
         if (world.continuous is None) != isinstance(actions, Categorical) or size != actions.size:
             raise ValueError(
-                f"world {world.name!r} has other actions than this was trained with; give one with the same"
+                f"world {world.name!r} has other actions than this was trained with; give one with "
+                "the same"
             )
         if states is None:
             states = world.states()
@@ -176,12 +213,14 @@ class Estimator:
         return world, states
 
     def _checked(self, observations: Any) -> np.ndarray:
-        """Observations of the type, shape and range that this was trained on; others are refused."""
+        """Observations of the type, shape and range that this was trained on; others are
+        refused."""
         refuse_fork()
         array, seen = np.asarray(observations), self.model.representation
         if array.shape[1:] != seen.centre.shape or not np.issubdtype(array.dtype, np.number):
             raise ValueError(
-                f"observations have shape {array.shape} and type {array.dtype}; this estimator was trained on "
+                f"observations have shape {array.shape} and type {array.dtype}; this estimator was "
+                "trained on "
                 f"batches of shape (n, {', '.join(map(str, seen.centre.shape))})"
             )
         if not np.isfinite(array).all():
@@ -189,14 +228,19 @@ class Estimator:
         if seen.pixels and array.dtype != np.uint8:
             scaled = "(255 * x).round()" if array.size and array.max() <= 1 else "x"
             raise ValueError(
-                f"observations have type {array.dtype}; this estimator was trained on uint8 pixels from 0 to 255: pass "
+                f"observations have type {array.dtype}; this estimator was trained on uint8 pixels "
+                "from 0 to 255: pass "
                 f"them as the environment shows them, or {scaled}.astype(numpy.uint8)"
             )
-        distance = 0.0 if seen.pixels else float(np.abs(array - np.asarray(seen.centre)).max(initial=0.0))
+        distance = (
+            0.0 if seen.pixels else float(np.abs(array - np.asarray(seen.centre)).max(initial=0.0))
+        )
         if distance > FARTHEST * float(seen.reach):
             raise ValueError(
-                f"observations lie up to {distance:.3g} away from the training's mean, whose own lay up to "
-                f"{float(seen.reach):.3g} away; pass them in the units of training, or train on states like these"
+                f"observations lie up to {distance:.3g} away from the training's mean, whose own "
+                "lay up to "
+                f"{float(seen.reach):.3g} away; pass them in the units of training, or train on "
+                "states like these"
             )
         return array
 
@@ -204,7 +248,9 @@ class Estimator:
         values = []
         fitting = max(BLOCK_NUMBERS // max(observations[:1].size, 1), 1)
         # Few observations, as of a reward at each step, are padded to the next power of two only.
-        size = min(BLOCK, 1 << (fitting.bit_length() - 1), 1 << max(len(observations) - 1, 0).bit_length())
+        size = min(
+            BLOCK, 1 << (fitting.bit_length() - 1), 1 << max(len(observations) - 1, 0).bit_length()
+        )
         for i in range(0, len(observations), size):
             block = observations[i : i + size]
             padding = [(0, size - len(block))] + [(0, 0)] * (block.ndim - 1)
@@ -218,10 +264,12 @@ def repeat(state: State, count: int) -> State:
     return type(state)(*copies) if isinstance(state, tuple) else copies[0]
 
 
-def play(world: World, state: State, actions: np.ndarray, rng: np.random.Generator | None = None) -> State:
+def play(
+    world: World, state: State, actions: np.ndarray, rng: np.random.Generator | None = None
+) -> State:
     """Where sequences lead from one state, in NumPy; chance is drawn with `rng`."""
     states = repeat(state, len(actions))
     rng = np.random.default_rng(0) if rng is None else rng
     for k in range(actions.shape[1]):
-        states = world.step(states, actions[:, k], world.draw_chance(states, actions[:, k], rng))
+        states = world.step(states, actions[:, k], world.draw_outcome(states, actions[:, k], rng))
     return states

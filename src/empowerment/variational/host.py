@@ -1,15 +1,18 @@
-"""Where windows (x, a_1..a_K, x') come from in an environment that runs on the host and cannot be put into a state.
+"""Where windows (x, a_1..a_K, x') come from in an environment that runs on the host and cannot be
+put into a state.
 
-Copies of the environment play windows side by side. An episode that ends inside a window ends it: where it terminated,
-what was seen last is x', since terminal states absorb, as in the exact channel; where it was cut off by a time limit,
-the window is dropped. The rest of that window's actions are played and forgotten, so that all copies stay in step and
-no window bridges a reset.
+Copies of the environment play windows side by side. An episode that ends inside a window ends it:
+where it terminated, what was seen last is x', since terminal states absorb, as in the exact
+channel; where it was cut off by a time limit, the window is dropped. The rest of that window's
+actions are played and forgotten, so that all copies stay in step and no window bridges a reset.
 
-Acting is slow on the host, so each window is learned from about `REUSE` times. Mini-batches come from the last
-`KEPT` batches of windows and no further back, since the decoder has to fit the source that acts now: a window is
-at most `REUSE * KEPT` updates old, about one in a hundred of a default run.
+Acting is slow on the host, so each window is learned from about `REUSE` times. Mini-batches come
+from the last `KEPT` batches of windows and no further back, since the decoder has to fit the source
+that acts now: a window is at most `REUSE * KEPT` updates old, about one in a hundred of a default
+run.
 
-Where several processes learn together, each one steps copies of its own and draws its own share of every batch.
+Where several processes learn together, each one steps copies of its own and draws its own share of
+every batch.
 """
 
 from typing import Any, NamedTuple
@@ -22,8 +25,8 @@ from jaxtyping import Array, Float, Key
 
 from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
-from .devices import SPREAD, from_leader, here, shardings
-from .experience import Batch, Chooser
+from .collect import Batch, Policy
+from .devices import SHARDED, from_leader, local, shardings
 from .learner import Learner, State
 
 REUSE = 8
@@ -42,7 +45,7 @@ class Windows(NamedTuple):
     log_b: np.ndarray
 
 
-class Recent:
+class ReplayBuffer:
     """The last `size` windows."""
 
     def __init__(self, size: int):
@@ -65,17 +68,17 @@ class Recent:
         return Windows(*(x[rows] for x in self._kept))
 
 
-class HostExperience:
-    """Copies of an environment, and the windows they played last. Nothing of it is kept in checkpoints: a run that is
-    taken up again resets the environment and collects a whole batch first."""
+class StreamCollector:
+    """Copies of an environment, and the windows they played last. Nothing of it is kept in
+    checkpoints: a run that is taken up again resets the environment and collects a whole batch
+    first."""
 
     on_host = True
-    windows = 1
     placement = ()
 
     def __init__(self, world: HostWorld | Copies, batch: int, mesh: Mesh | None = None):
         self._world, self._batch, self.mesh = world, batch // jax.process_count(), mesh
-        self._recent: Recent | None = None
+        self._buffer: ReplayBuffer | None = None
         self.dropped = 0
         """Windows that were cut off or whose simulation diverged."""
         self._steps = 0
@@ -89,7 +92,8 @@ class HostExperience:
         return self._steps
 
     def sample_frames(self, key: Key[Array, ""]) -> Any:
-        """Observations of copies that acted at random, for the representation's centre and scale."""
+        """Observations of copies that acted at random, for the representation's centre and
+        scale."""
         rng, world = generator(_own(key)), self._world
         world.begin(int(rng.integers(2**31)))
         seen = [world.seen]
@@ -98,46 +102,61 @@ class HostExperience:
             seen.append(world.seen)
         return jnp.asarray(from_leader(np.concatenate(seen)))
 
-    def collect(self, agents: tuple[()], choose: Chooser, *, key: Key[Array, ""]) -> tuple[tuple[()], Batch]:
+    def collect(
+        self, agents: tuple[()], choose: Policy, *, key: Key[Array, ""]
+    ) -> tuple[tuple[()], Batch]:
         """Play some windows with the present source, then draw a mini-batch of recent ones."""
         key, seed = jax.random.split(_own(key))
         rng = generator(seed)
-        if self._recent is None:
-            self._recent = Recent(KEPT * self._batch)
+        if self._buffer is None:
+            self._buffer = ReplayBuffer(KEPT * self._batch)
             self._world.begin(int(rng.integers(2**31)))
-        wanted = -(-self._batch // (REUSE if self._recent.count else 1))
+        wanted = -(-self._batch // (REUSE if self._buffer.count else 1))
         found, fruitless = 0, 0
         while found < wanted:
             key, now = jax.random.split(key)
-            self._world.renew()
-            actions, log_b = map(np.asarray, choose(self._world.seen, np.arange(self._world.copies), key=now))
+            self._world.restart_some()
+            actions, log_b = map(
+                np.asarray, choose(self._world.seen, np.arange(self._world.copies), key=now)
+            )
             windows = play(self._world, actions, log_b)
             self._steps += actions.shape[0] * actions.shape[1]
-            self._recent.add(windows)
+            self._buffer.add(windows)
             self.dropped += len(actions) - len(windows.actions)
-            found, fruitless = found + len(windows.actions), 0 if len(windows.actions) else fruitless + 1
+            found, fruitless = (
+                found + len(windows.actions),
+                0 if len(windows.actions) else fruitless + 1,
+            )
             if fruitless == FRUITLESS:
                 raise ValueError(
-                    f"environment {self._world.name!r} was cut off before {actions.shape[1]} actions in "
-                    f"{fruitless} windows; give a smaller horizon, or a longer time limit (max_episode_steps)"
+                    f"environment {self._world.name!r} was cut off before {actions.shape[1]} "
+                    "actions in "
+                    f"{fruitless} windows; give a smaller horizon, or a longer time limit "
+                    "(max_episode_steps)"
                 )
-        return agents, spread(self.mesh, self._recent.draw(self._batch, rng))
+        return agents, spread(self.mesh, self._buffer.draw(self._batch, rng))
 
-    def learned(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
-        """Nothing is done with the errors: an environment cannot be put back to where they were large."""
+    def feedback(self, agents: tuple[()], errors: Float[Array, "n"]) -> tuple[()]:
+        """Nothing is done with the errors: an environment cannot be put back to where they were
+        large."""
         return agents
 
 
 class Compiled:
-    """A learner whose two halves are compiled one by one, for a loop that runs on the host: each process chooses for
-    its own copies, and all of them update together."""
+    """A learner whose two halves are compiled one by one, for a loop that runs on the host: each
+    process chooses for its own copies, and all of them update together."""
 
     def __init__(self, learner: Learner):
         self.config, self.init, self.mesh = learner.config, learner.init, learner.mesh
-        self._choose, self.update = jax.jit(learner._replace(mesh=None).choose), jax.jit(learner.update)
+        self._choose, self.update = (
+            jax.jit(learner._replace(mesh=None).choose),
+            jax.jit(learner.update),
+        )
 
-    def choose(self, state: State, frames: Any, rows: Any, *, key: Key[Array, ""]) -> tuple[Array, Array]:
-        return self._choose(here(state), frames, rows, key=key)
+    def choose(
+        self, state: State, frames: Any, rows: Any, *, key: Key[Array, ""]
+    ) -> tuple[Array, Array]:
+        return self._choose(local(state), frames, rows, key=key)
 
 
 def spread(mesh: Mesh | None, windows: Windows) -> Batch:
@@ -149,7 +168,11 @@ def spread(mesh: Mesh | None, windows: Windows) -> Batch:
     parts = frames, index, index + np.int32(count // devices), windows.actions, windows.log_b
 
     def placed(x: np.ndarray) -> Array:
-        return jnp.asarray(x) if mesh is None else jax.make_array_from_process_local_data(shardings(mesh, SPREAD), x)
+        return (
+            jnp.asarray(x)
+            if mesh is None
+            else jax.make_array_from_process_local_data(shardings(mesh, SHARDED), x)
+        )
 
     *others, log_b = map(placed, parts)
     return Batch(*others, log_b=log_b)
@@ -158,7 +181,7 @@ def spread(mesh: Mesh | None, windows: Windows) -> Batch:
 def play(world: HostWorld | Copies, actions: np.ndarray, log_b: np.ndarray) -> Windows:
     """One window in every copy; those that were asleep or cut off are left out."""
     start, end = world.seen, world.seen.copy()
-    running = ~world.asleep
+    running = ~world.needs_reset
     good = running.copy()
     for k in range(actions.shape[1]):
         moved = world.move(actions[:, k])
@@ -173,7 +196,7 @@ def play(world: HostWorld | Copies, actions: np.ndarray, log_b: np.ndarray) -> W
 
 def _own(key: Key[Array, ""]) -> Key[Array, ""]:
     """A key of this process; a single one has it as it is."""
-    key = jax.random.wrap_key_data(here(jax.random.key_data(key)))
+    key = jax.random.wrap_key_data(local(jax.random.key_data(key)))
     return key if jax.process_count() == 1 else jax.random.fold_in(key, jax.process_index())
 
 

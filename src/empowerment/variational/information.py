@@ -1,4 +1,5 @@
-"""Information maximisation for any channel: the learner of empowerment with the state left out (`channels`)."""
+"""Information maximisation for any channel: the learner of empowerment with the state left out
+(`channels`)."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .channels import Channel, ChannelExperience, Inputs, channel_experience
+from .channels import Channel, ChannelCollector, Inputs, channel_collector
 from .compiled import keep_compiled
+from .config import LARGEST, LARGEST_SIZE, configure, is_whole, refuse_beta
 from .devices import refuse_fork
 from .host import Compiled
 from .keys import seed_key
 from .learner import Learner, Model
 from .objective import bound
 from .sequence import Actions, Categorical, Gaussian
-from .settings import LARGEST, LARGEST_SIZE, configure, given, is_whole, refuse_beta, settled
 from .training import Run, learn
 
 BLOCK = 2**14
@@ -25,9 +26,10 @@ MOST_SAMPLES = 2**32
 
 
 class _Half:
-    """What source and decoder share: the learned networks, and the channel's way with inputs and outputs."""
+    """What source and decoder share: the learned networks, and the channel's way with inputs and
+    outputs."""
 
-    def __init__(self, model: Model, where: ChannelExperience):
+    def __init__(self, model: Model, where: ChannelCollector):
         self._model, self._where = model, where
 
     def _flat(self, inputs: Any) -> Any:
@@ -48,14 +50,19 @@ class LearnedSource(_Half):
         sequences, source = self._flat(inputs), self._model.source
         features = self._model.representation(self._where.empty)
         context = source.context(features, jnp.zeros(len(sequences), jnp.int32))
-        return np.asarray(source.log_prob(context, sequences), np.float64) - self._where.inputs.log_volume
+        return (
+            np.asarray(source.log_prob(context, sequences), np.float64)
+            - self._where.inputs.log_volume
+        )
 
     @property
     def probabilities(self) -> np.ndarray:
         """Of each symbol, where an input is a single symbol."""
         kind = self._where.inputs.kind
         if not isinstance(kind, Categorical) or self._where.inputs.steps > 1:
-            raise ValueError("probabilities are those of single symbols; use log_prob for vectors and sequences")
+            raise ValueError(
+                "probabilities are those of single symbols; use log_prob for vectors and sequences"
+            )
         return np.exp(self.log_prob(np.arange(kind.size)))
 
 
@@ -66,22 +73,31 @@ class LearnedDecoder(_Half):
         """ln q(x|y) of each pair."""
         sequences = self._flat(inputs)
         if len(sequences) != len(outputs):
-            raise ValueError(f"{len(sequences)} inputs and {len(outputs)} outputs make no pairs; give as many of each")
+            raise ValueError(
+                f"{len(sequences)} inputs and {len(outputs)} outputs make no pairs; give as many "
+                "of each"
+            )
         context = self._context(outputs)
         log_q = self._model.decoder.log_prob(context, sequences)
         return np.asarray(log_q, np.float64) - self._where.inputs.log_volume
 
     def mode(self, outputs: Any) -> np.ndarray:
         """A likely input for each output."""
-        return np.asarray(self._where.inputs.shaped(self._model.decoder.mode(self._context(outputs))))
+        return np.asarray(
+            self._where.inputs.shaped(self._model.decoder.mode(self._context(outputs)))
+        )
 
     def _context(self, outputs: Any) -> Any:
         array, width = np.asarray(outputs), len(self._where.centre)
         flat = array.reshape(len(array), -1)
         if flat.shape[1] != width:
-            raise ValueError(f"outputs have {flat.shape[1]} numbers each; give {width}, as the channel does")
+            raise ValueError(
+                f"outputs have {flat.shape[1]} numbers each; give {width}, as the channel does"
+            )
         batch = self._where.batch(np.zeros(len(array)), flat)
-        return self._model.decoder.context(self._model.representation(batch.frames), batch.start, batch.end)
+        return self._model.decoder.context(
+            self._model.representation(batch.frames), batch.start, batch.end
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +105,8 @@ class Information:
     """What a channel was found to carry, in nats."""
 
     nats: float
-    """The variational bound with the learned source and decoder, from fresh samples: below the capacity on average."""
+    """The variational bound with the learned source and decoder, from fresh samples: below the
+    capacity on average."""
     error: float
     """Standard error of `nats`."""
     power: float | None
@@ -105,16 +122,9 @@ class Information:
 NOT_OF_CHANNELS = (
     "features",
     "hidden",
-    "windows",
-    "restart",
-    "revisit",
-    "walk",
-    "ends",
-    "bayes",
+    "outcomes",
     "method",
-    "model",
     "sequences",
-    "draws",
 )
 """Settings of `emp.train` that are about states and models of a world."""
 
@@ -130,17 +140,19 @@ def maximise_information(
     progress: bool = False,
     **settings: Any,
 ) -> Information:
-    """Learn the source that sends most information through a channel, and the decoder that reads it.
+    """Learn the source that sends most information through a channel, and the decoder that reads
+    it.
 
-    `channel(inputs, key)` in JAX or `channel(inputs, rng)` in NumPy draws one output for each input of a batch; its
-    density is never needed. `source` is what an input is: a number of symbols, or `emp.Gaussian(size, power)` for
-    vectors, whose mean square is at most `power`, or `emp.Gaussian(size, components=8)`, whose numbers lie between -1
-    and 1 (few different inputs are best there, which several components can be); `steps` of them are sent one after the
-    other. `decoder` is the width of the networks. `beta` constrains the entropy of the source, as in `emp.capacity`;
-    `settings` are those of `emp.train` (`updates`, `batch`, ...).
+    `channel(inputs, key)` in JAX or `channel(inputs, rng)` in NumPy draws one output for each input
+    of a batch; its density is never needed. `source` is what an input is: a number of symbols, or
+    `emp.Gaussian(size, power)` for vectors, whose mean square is at most `power`, or
+    `emp.Gaussian(size, components=8)`, whose numbers lie between -1 and 1 (few different inputs are
+    best there, which several components can be); `steps` of them are sent one after the other.
+    `decoder` is the width of the networks. `beta` constrains the entropy of the source, as in
+    `emp.capacity`; `settings` are those of `emp.train` (`updates`, `batch`, ...).
 
-    The result is measured on `samples` fresh inputs, rounded up to whole blocks of 16,384; they are scaled down where
-    they would exceed the allowed power.
+    The result is measured on `samples` fresh inputs, rounded up to whole blocks of 16,384; they are
+    scaled down where they would exceed the allowed power.
 
     >>> import numpy as np
     >>> def flip(x, rng):  # a binary symmetric channel
@@ -152,18 +164,17 @@ def maximise_information(
     keep_compiled()
     kind: Any = Categorical(int(source)) if is_whole(source, 0) else source
     _check(channel, kind, decoder, steps, samples)
-    settings = given(settings)
     strange = [name for name in settings if name in NOT_OF_CHANNELS]
     if strange:
-        raise ValueError(f"setting {strange[0]!r} means nothing for a channel; leave it out, or set decoder, its width")
-    if "components" in settings:
-        raise ValueError("setting 'components' belongs to the source; give emp.Gaussian(size, components=...)")
+        raise ValueError(
+            f"setting {strange[0]!r} means nothing for a channel; leave it out, or set decoder, "
+            "its width"
+        )
     inputs = Inputs(kind, steps)
     usual = {"updates": 1500, "batch": 1024, "optimiser": "adam"}
     config = configure(inputs.length, usual | settings | {"features": decoder, "hidden": decoder})
-    config = settled(config, False)
     refuse_beta(config.beta, not isinstance(kind, Categorical), "a channel of vectors")
-    where = channel_experience(channel, inputs, config.batch, seed)
+    where = channel_collector(channel, inputs, config.batch, seed)
     learner = Learner(config, inputs.single)
     run = Run(Compiled(learner) if where.on_host else learner, where)
     model = learn(run, run.init(seed), progress=progress).learner.average
@@ -176,10 +187,18 @@ def maximise_information(
         power = min(used * kind.size, kind.power)
     values = _measured(model, where, config.beta, samples, seed)
     error = float(values.std(ddof=1) / np.sqrt(len(values)))
-    return Information(float(values.mean()), error, power, LearnedSource(model, where), LearnedDecoder(model, where))
+    return Information(
+        float(values.mean()),
+        error,
+        power,
+        LearnedSource(model, where),
+        LearnedDecoder(model, where),
+    )
 
 
-def _measured(model: Model, where: ChannelExperience, beta: float, samples: int, seed: int) -> np.ndarray:
+def _measured(
+    model: Model, where: ChannelCollector, beta: float, samples: int, seed: int
+) -> np.ndarray:
     """The bound of each of `samples` inputs of the learned source."""
     terms, choose = eqx.filter_jit(Model.terms), eqx.filter_jit(Model.choose)
     empty, values = where.empty, []
@@ -193,9 +212,13 @@ def _measured(model: Model, where: ChannelExperience, beta: float, samples: int,
 
 def _check(channel: Any, kind: Actions, decoder: int, steps: int, samples: int) -> None:
     if not callable(channel):
-        raise ValueError(f"channel is a {type(channel).__name__}; give a function channel(inputs, key)")
+        raise ValueError(
+            f"channel is a {type(channel).__name__}; give a function channel(inputs, key)"
+        )
     if not isinstance(kind, Categorical | Gaussian):
-        raise ValueError(f"source={kind!r} must be a number of symbols (2, 3, ...) or emp.Gaussian(size, power)")
+        raise ValueError(
+            f"source={kind!r} must be a number of symbols (2, 3, ...) or emp.Gaussian(size, power)"
+        )
     for name, value, least, most in (
         ("source", kind.size, 1, LARGEST_SIZE),
         ("decoder", decoder, 1, LARGEST["hidden"]),
@@ -207,5 +230,6 @@ def _check(channel: Any, kind: Actions, decoder: int, steps: int, samples: int) 
     length = steps * (1 if isinstance(kind, Categorical) else kind.size)
     if length > LARGEST["horizon"]:
         raise ValueError(
-            f"an input has {length:,} numbers; give fewer steps, or smaller vectors ({LARGEST['horizon']:,})"
+            f"an input has {length:,} numbers; give fewer steps, or smaller vectors "
+            f"({LARGEST['horizon']:,})"
         )

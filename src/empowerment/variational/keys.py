@@ -1,7 +1,9 @@
-"""Random keys. The rule of the package: a key is split once, where it arrives, and every child has a name.
+"""Random keys. The rule of the package: a key is split once, where it arrives, and every child has
+a name.
 
-`jax.random.split(key, n)[i]` equals `jax.random.fold_in(key, i)`: a key that is both split and folded, or split twice,
-gives the same numbers twice. Programs that start from the same seed get unrelated keys from `seed_key`.
+`jax.random.split(key, n)[i]` equals `jax.random.fold_in(key, i)`: a key that is both split and
+folded, or split twice, gives the same numbers twice. Programs that start from the same seed get
+unrelated keys from `seed_key`.
 """
 
 import zlib
@@ -10,7 +12,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Key
 
-from .settings import is_whole
+from .config import is_whole
 
 MOST_SEEDS = 2**32
 """JAX's generators tell no more apart."""

@@ -15,9 +15,11 @@ def decoder_loss(log_q: Float[Array, "n"]) -> Float[Array, ""]:
 def source_error(
     log_q: Float[Array, "n"], log_h: Float[Array, "n"], psi: Float[Array, "n"], beta: float
 ) -> Float[Array, "n"]:
-    """β ln q(a|s, s') - r(s, a) with r = ln h(a|s) + ψ(s), eq. betaU_approx; the decoder's value is held fixed.
+    """β ln q(a|s, s') - r(s, a) with r = ln h(a|s) + ψ(s), eq. betaU_approx; the decoder's value is
+    held fixed.
 
-    The same with ln b(a|s), the log-probability with which the sequence was drawn, in place of ln h is ψ's error.
+    The same with ln b(a|s), the log-probability with which the sequence was drawn, in place of ln h
+    is ψ's error.
     """
     return beta * jax.lax.stop_gradient(log_q) - log_h - psi
 
@@ -28,13 +30,16 @@ def source_loss(errors: Float[Array, "n"]) -> Float[Array, ""]:
 
 
 STEEPEST = 2.0
-"""Error in nats beyond which the loss of ψ grows linearly, so that a rare sequence cannot outweigh all others."""
+"""Error in nats beyond which the loss of ψ grows linearly, so that a rare sequence cannot outweigh
+all others."""
 
 
 def psi_loss(errors: Float[Array, "n"]) -> Float[Array, ""]:
-    """E[exp(x) - x - 1] with x = β u - ln b - ψ: its minimum is ψ = ln E_b[exp(β u)/b] = ln Z(s), whatever b is.
+    """E[exp(x) - x - 1] with x = β u - ln b - ψ: its minimum is ψ = ln E_b[exp(β u)/b] = ln Z(s),
+    whatever b is.
 
-    The squared error has its minimum at the mean of x instead, which is the bound of a source that lags behind.
+    The squared error has its minimum at the mean of x instead, which is the bound of a source that
+    lags behind.
     """
     near = jnp.minimum(errors, STEEPEST)
     return jnp.mean(jnp.exp(near) * (1 + errors - near) - errors - 1)
@@ -46,14 +51,16 @@ def psi_error(psi: Float[Array, "n"], values: Float[Array, "n"], beta: float) ->
 
 
 def bound(log_q: Any, log_h: Any, beta: float, log_volume: float = 0.0) -> Any:
-    """One sample of the constrained objective, eq. constr_objective: -(1/β) ln h(a|s) + ln q(a|s', s).
+    """One sample of the constrained objective, eq. constr_objective: -(1/β) ln h(a|s) + ln q(a|s',
+    s).
 
-    Where sequences were multiplied by a gain before they were played, both densities are those of the sequences before,
-    and `log_volume` is ln of the volume that a unit of volume takes by it.
+    Where sequences were multiplied by a gain before they were played, both densities are those of
+    the sequences before, and `log_volume` is ln of the volume that a unit of volume takes by it.
     """
     return (log_q - log_volume) - (log_h - log_volume) / beta
 
 
 def log_normaliser(utilities: Float[Array, "n sequences"], beta: float) -> Float[Array, "n"]:
-    """(1/β) ln Z(s) with Z(s) = Σ_a exp(β u(s, a)): empowerment of the optimal source for this decoder (4.2.2)."""
+    """(1/β) ln Z(s) with Z(s) = Σ_a exp(β u(s, a)): empowerment of the optimal source for this
+    decoder (4.2.2)."""
     return jax.nn.logsumexp(beta * utilities, axis=-1) / beta

@@ -1,4 +1,5 @@
-"""Pictures are much alike: each distinct one of a batch, or each distinct patch of a world's, is encoded only once."""
+"""Pictures are much alike: each distinct one of a batch, or each distinct patch of a world's, is
+encoded only once."""
 
 from typing import Any, NamedTuple
 
@@ -8,14 +9,17 @@ import numpy as np
 from jaxtyping import Array, Int, Shaped, UInt8, UInt32
 
 PATCH, STRIDE = 6, 2
-"""Side of the patch that one place of the convolutions' output sees, and how far the next one is from it."""
+"""Side of the patch that one place of the convolutions' output sees, and how far the next one is
+from it."""
 WORTHWHILE = 0.4
-"""A mosaic is made of patches if at most this share of all patches are distinct; else pictures are encoded whole."""
+"""A mosaic is made of patches if at most this share of all patches are distinct; else pictures are
+encoded whole."""
 SLOTS = 32
-"""Slots for each row when equal ones are looked for: the more there are, the fewer are shared by different rows."""
+"""Slots for each row when equal ones are looked for: the more there are, the fewer are shared by
+different rows."""
 
 
-class Distinct(NamedTuple):
+class UniqueFrames(NamedTuple):
     """Pictures of which only the first few differ, and are encoded."""
 
     frames: UInt8[Array, "n rows columns channels"]
@@ -23,9 +27,9 @@ class Distinct(NamedTuple):
     """How many; in a list, so that every device can have its own."""
 
 
-class Mosaic(NamedTuple):
-    """Pictures as patches, each distinct one once. Equal patches at different places count as different, since pictures
-    are centred place by place."""
+class PatchTable(NamedTuple):
+    """Pictures as patches, each distinct one once. Equal patches at different places count as
+    different, since pictures are centred place by place."""
 
     patches: Shaped[Array, "distinct side side channels"]
     places: Int[Array, "distinct"]
@@ -34,8 +38,9 @@ class Mosaic(NamedTuple):
     """Which patch is at each place of each picture."""
 
 
-def mosaic(frames: np.ndarray) -> Mosaic | None:
-    """The pictures of a world as patches; None where these are too many, or where there are no pictures."""
+def patch_table(frames: np.ndarray) -> PatchTable | None:
+    """The pictures of a world as patches; None where these are too many, or where there are no
+    pictures."""
     if frames.ndim != 4:
         return None
     patches = np.ascontiguousarray(patches_of(jnp.asarray(frames)))
@@ -43,28 +48,41 @@ def mosaic(frames: np.ndarray) -> Mosaic | None:
     names = patches.reshape(n, places, -1).view(np.uint8)
     index, first = np.empty((n, places), np.int32), []
     for place in range(places):
-        _, where, number = np.unique(names[:, place], axis=0, return_index=True, return_inverse=True)
+        _, where, number = np.unique(
+            names[:, place], axis=0, return_index=True, return_inverse=True
+        )
         index[:, place] = sum(map(len, first)) + number.reshape(-1)
         first.append(where)
     where = np.concatenate([np.repeat(place, len(one)) for place, one in enumerate(first)])
     if len(where) > WORTHWHILE * n * places:
         return None
-    return Mosaic(jnp.asarray(patches[np.concatenate(first), where]), jnp.asarray(where, jnp.int32), jnp.asarray(index))
+    return PatchTable(
+        jnp.asarray(patches[np.concatenate(first), where]),
+        jnp.asarray(where, jnp.int32),
+        jnp.asarray(index),
+    )
 
 
-def patches_of(frames: Shaped[Array, "n rows columns channels"]) -> Shaped[Array, "n places side side channels"]:
+def patches_of(
+    frames: Shaped[Array, "n rows columns channels"],
+) -> Shaped[Array, "n places side side channels"]:
     """What each place of the convolutions' output sees; beyond the picture zeros."""
-    frames = jnp.pad(frames, [(0, 0), *((0, padded_side(n) - n) for n in frames.shape[1:3]), (0, 0)])
+    frames = jnp.pad(
+        frames, [(0, 0), *((0, padded_side(n) - n) for n in frames.shape[1:3]), (0, 0)]
+    )
     corners = [range(0, n - PATCH + 1, STRIDE) for n in frames.shape[1:3]]
-    return jnp.stack([frames[:, i : i + PATCH, j : j + PATCH] for i in corners[0] for j in corners[1]], axis=1)
+    return jnp.stack(
+        [frames[:, i : i + PATCH, j : j + PATCH] for i in corners[0] for j in corners[1]], axis=1
+    )
 
 
 def distinct(rows: Any) -> tuple[Int[Array, "n"], Int[Array, "1"], Int[Array, "n"]]:
-    """Of a batch of states: in which order the distinct ones come first, how many these are, and which of them, in that
-    order, each row is.
+    """Of a batch of states: in which order the distinct ones come first, how many these are, and
+    which of them, in that order, each row is.
 
-    Rows meet in slots by a number made of their contents, where each is compared with the last one there: those that
-    differ from it count as distinct. So few equal rows are missed, and no different ones taken for equal.
+    Rows meet in slots by a number made of their contents, where each is compared with the last one
+    there: those that differ from it count as distinct. So few equal rows are missed, and no
+    different ones taken for equal.
     """
     contents = jnp.concatenate([_whole(x) for x in jax.tree.leaves(rows)], axis=1)
     n, own = len(contents), jnp.arange(len(contents), dtype=jnp.int32)
@@ -88,11 +106,14 @@ def _whole(x: Shaped[Array, "n ..."]) -> UInt32[Array, "n numbers"]:
 
 def _number(contents: UInt32[Array, "n numbers"]) -> UInt32[Array, "n"]:
     """A number for each row, which different rows seldom share."""
-    factors = np.random.default_rng(0).integers(2**31, size=contents.shape[1], dtype=np.uint32) * 2 + 1
+    factors = (
+        np.random.default_rng(0).integers(2**31, size=contents.shape[1], dtype=np.uint32) * 2 + 1
+    )
     number = (contents * factors[None]).sum(1, dtype=jnp.uint32)
     return (number ^ (number >> 15)) * jnp.uint32(0x9E3779B1)
 
 
 def padded_side(side: int) -> int:
-    """The side that an image is padded to: even and at least six, so that the convolutions see all of it."""
+    """The side that an image is padded to: even and at least six, so that the convolutions see all
+    of it."""
     return max(PATCH, side + side % 2)

@@ -1,7 +1,9 @@
-"""Trainings that differ only by their seeds, side by side: one process on one core each, the rest waits its turn.
+"""Trainings that differ only by their seeds, side by side: one process on one core each, the rest
+waits its turn.
 
-A training keeps little more than one core busy, so that several of them next to each other use a machine better than
-one after the other. Each is exactly what it would be alone on that core; what one has compiled the others take from it.
+A training keeps little more than one core busy, so that several of them next to each other use a
+machine better than one after the other. Each is exactly what it would be alone on that core; what
+one has compiled the others take from it.
 """
 
 import os
@@ -34,16 +36,23 @@ def train_seeds(
     progress: bool = True,
     **settings: Any,
 ) -> list[Estimator]:
-    """Learn empowerment once for each seed, side by side on the cores of this machine; see `emp.train`.
+    """Learn empowerment once for each seed, side by side on the cores of this machine; see
+    `emp.train`.
 
-    `out` keeps a run for each in `out/seed-0`, `out/seed-1` and so on. The world has to be one that can be pickled, and
-    a script calls this under `if __name__ == "__main__":`, since each process reads the script first.
+    `out` keeps a run for each in `out/seed-0`, `out/seed-1` and so on. The world has to be one that
+    can be pickled, and a script calls this under `if __name__ == "__main__":`, since each process
+    reads the script first.
     """
     check_world(world)
     if isinstance(world, HostWorld):
-        raise ValueError(f"environment {world.name!r} runs in this process only; call emp.train once for each seed")
+        raise ValueError(
+            f"environment {world.name!r} runs in this process only; call emp.train once for each "
+            "seed"
+        )
     if isinstance(seeds, Integral):
-        raise ValueError(f"seeds={seeds!r} is one number; give several, such as range({max(int(seeds), 1)})")
+        raise ValueError(
+            f"seeds={seeds!r} is one number; give several, such as range({max(int(seeds), 1)})"
+        )
     seeds = list(seeds)
     if not seeds:
         raise ValueError("seeds is empty; give at least one number, such as range(3)")
@@ -80,13 +89,21 @@ def train_runs(
 
 def cores() -> list[int]:
     """Numbers of the processor cores that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
 
 
 def side_by_side(
-    work: Callable[[Any], Any], jobs: Sequence[Any], done: Callable[[], object], workers: int | None = None
+    work: Callable[[Any], Any],
+    jobs: Sequence[Any],
+    done: Callable[[], object],
+    workers: int | None = None,
 ) -> list[Any]:
-    """`work` of every job, each in a process on a core of its own, as many at a time as there are cores."""
+    """`work` of every job, each in a process on a core of its own, as many at a time as there are
+    cores."""
     context, count = get_context("spawn"), max(min(len(jobs), workers or len(cores())), 1)
     free, results = context.Queue(), []
     for i in range(count):
@@ -98,7 +115,8 @@ def side_by_side(
                 done()
     except BrokenProcessPool:
         raise ChildProcessError(
-            "a process was ended from outside, or could not begin; resume with the same command (train: --resume)"
+            "a process was ended from outside, or could not begin; resume with the same command "
+            "(train: --resume)"
         ) from None
     return results
 
@@ -110,7 +128,9 @@ def _settle(free: Any) -> None:
         os.sched_setaffinity(0, {free.get()})
 
 
-def _train(world: World, horizon: int, resume: bool, settings: dict[str, Any], run: tuple[int, Path]) -> float:
+def _train(
+    world: World, horizon: int, resume: bool, settings: dict[str, Any], run: tuple[int, Path]
+) -> float:
     begin = time.perf_counter()
     train(world, horizon, run[0], run[1], resume, progress=False, **settings)
     return time.perf_counter() - begin

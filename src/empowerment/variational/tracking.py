@@ -1,4 +1,5 @@
-"""Where a run's numbers go. `metrics.jsonl` in the run directory is always written; trackers are for the rest."""
+"""Where a run's numbers go. `metrics.jsonl` in the run directory is always written; trackers are
+for the rest."""
 
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -6,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Three methods, called by `emp.train` in this order. One's own is a few lines; Weights & Biases:
+    """Three methods, called by `emp.train` in this order. One's own is a few lines; Weights &
+    Biases:
 
         class WandB:
             def start(self, facts): self.run = wandb.init(project="empowerment", config=facts)
@@ -44,7 +46,8 @@ class TensorBoard:
             from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports] - an extra
         except ImportError:
             raise ValueError(
-                'TensorBoard needs tensorboardX; install it with: pip install ".[tensorboard]" in the clone'
+                "TensorBoard needs tensorboardX; install it with: "
+                'pip install ".[tensorboard]" in the clone'
             ) from None
         self._make, self._directory = SummaryWriter, Path(directory)
 

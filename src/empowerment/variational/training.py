@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import platform
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, cast
@@ -24,15 +24,17 @@ from ..worlds.registry import rebuild
 from ..worlds.table import TableWorld
 from ..worlds.world import Continuous, World
 from .checkpoint import RunDirectory
+from .collect import ArchiveCollector, archive
 from .compiled import keep_compiled
+from .config import LARGEST_SIZE, Config, configure, is_number, make_config
 from .devices import (
-    SHARED,
+    REPLICATED,
     all_devices,
     by_leader,
     from_leader,
     gathered,
-    here,
     leads,
+    local,
     naming_losses,
     place,
     refuse_fork,
@@ -40,29 +42,18 @@ from .devices import (
     tree_from_leader,
 )
 from .estimator import Estimator
-from .experience import STAYING, Experience, experience, moves
-from .host import KEPT, REUSE, Compiled, HostExperience
+from .host import KEPT, REUSE, Compiled, StreamCollector
 from .keys import check_seed, seed_key
-from .learner import Info, Learner, LearnerMind, State
-from .sequence import Actions, Categorical, actions_of, vectors
-from .settings import (
-    LARGEST_SIZE,
-    Config,
-    checked,
-    configure,
-    given,
-    is_number,
-    refuse_revisits,
-    refuse_windows,
-    settled,
-    split_preset,
-)
+from .learner import Info, Learner, LearnerPolicy, State, exponential_psi, squared_psi
+from .sequence import Actions, Categorical, actions_for, components_for, vectors
 from .soundness import checked_sample, refuse_nonsense
 from .tracking import Tracker
 from .trees import digest, unflatten
 
 CHUNK = 100
 """Updates between checkpoints and lines of metrics."""
+RESTART = 0.5
+"""How often a copy of a simulation restarts from a random state between windows."""
 STRIDE = 10
 """Updates that are compiled together: so often the display moves."""
 
@@ -79,28 +70,31 @@ class Run(NamedTuple):
     """One world, one configuration."""
 
     learner: Learner | Compiled
-    experience: Any
-    """Where batches come from: `Experience`, or another with the same methods."""
+    collector: Any
+    """Where batches come from: a collector, or another with the same methods."""
 
     @property
     def placement(self) -> Any:
         """Where everything carried on is: parameters on every device, agents divided among them."""
         if self.learner.mesh is None:
             return None
-        return shardings(self.learner.mesh, Carry(SHARED, self.experience.placement, SHARED))  # pyright: ignore[reportArgumentType]
+        return shardings(self.learner.mesh, Carry(REPLICATED, self.collector.placement, REPLICATED))  # pyright: ignore[reportArgumentType]
 
     def init(self, seed: int) -> Carry:
         sample_key, model_key, agents_key, key = jax.random.split(seed_key(seed, "train"), 4)
-        sample = checked_sample(self.experience.sample_frames(sample_key))
-        state = self.learner.init(sample, key=model_key)
-        return Carry(state, self.experience.init(agents_key), key)
+        sample = checked_sample(self.collector.sample_frames(sample_key))
+        # One program: to compile each of its operations by itself takes several times as long.
+        state = jax.jit(lambda sample, key: self.learner.init(sample, key=key))(sample, model_key)
+        return Carry(state, self.collector.init(agents_key), key)
 
     def advance(self, carry: Carry, _: Any = None) -> tuple[Carry, Info]:
         """Act and learn once."""
         key, now = jax.random.split(carry.key)
-        agents, batch = self.experience.collect(carry.agents, LearnerMind(self.learner, carry.learner), key=now)
+        agents, batch = self.collector.collect(
+            carry.agents, LearnerPolicy(self.learner, carry.learner), key=now
+        )
         state, info = self.learner.update(carry.learner, batch)
-        agents = self.experience.learned(agents, info.errors)
+        agents = self.collector.feedback(agents, info.errors)
         return Carry(state, agents, key), info._replace(errors=info.errors.mean())
 
 
@@ -114,21 +108,25 @@ def train(
     trackers: Sequence[Tracker] = (),
     **settings: Any,
 ) -> Estimator:
-    """Learn empowerment by acting in a world, on all devices; returns the same object as `emp.load`.
+    """Learn empowerment by acting in a world, on all devices; returns the same object as
+    `emp.load`.
 
-    `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had not been interrupted,
-    but for Gymnasium environments, which cannot be put back into a state and are reset, and for predator-prey, whose
-    copies begin anew. `trackers` are told the metrics as they come (`emp.TensorBoard`, or three methods of one's own).
-    `settings` are the fields of `Config`; one that would be ignored in this world is refused. `preset="paper"` is the
-    algorithm as printed, for comparison.
+    `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had not
+    been interrupted, but for Gymnasium environments, which cannot be put back into a state and are
+    reset, and for predator-prey, whose copies begin anew. `trackers` are told the metrics as they
+    come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`;
+    one that would be ignored in this world is refused. `preset="paper"` is the algorithm as
+    printed, for comparison.
     """
     if resume and out is None:
-        raise ValueError("resume=True goes on with the run in a directory; give out= as well, or leave it out")
+        raise ValueError(
+            "resume=True goes on with the run in a directory; give out= as well, or leave it out"
+        )
     check_seed(seed)
-    seed, told = int(seed), given(split_preset(settings)[0])
+    seed = int(seed)
     # Whatever can be refused is refused before anything is created.
     resuming = bool(from_leader(np.asarray(bool(by_leader(lambda: _begun(out, resume))))))
-    run = prepare(world, checked(world, horizon, settings, resuming), seed, all_devices(), () if resuming else told)
+    run = prepare(world, make_config(world, horizon, settings, resuming), seed, all_devices())
     config = run.learner.config
     carry = run.init(seed)
     facts = _facts(world, config, seed, carry.learner.model.representation.pixels)
@@ -142,42 +140,38 @@ def train(
         if out is not None and not resuming:
             by_leader(lambda: cast(RunDirectory, directory).create(facts))
         carry = learn(run, place(carry, run.placement), directory, progress and leads(), trackers)
-    return Estimator(here(carry.learner.average), config, world)
+    return Estimator(local(carry.learner.average), config, world)
 
 
-def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None, told: Collection[str] = ()) -> Run:
-    """A run of this world; where it acts on the host, the learner's halves are compiled one by one.
-
-    Windows and batch are refused where they were `told` and do not fit.
-    """
+def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None) -> Run:
+    """A run of this world; where it acts on the host, the learner's halves are compiled one by
+    one."""
     refuse_fork()
     keep_compiled()
     learner: Learner
     if config.method == "variational":
-        where = _experience(world, config, mesh)
-        tabulated = getattr(where, "frames", None) is not None
-        averaged = world.deterministic or getattr(where, "ends", 1) > 1
-        config = settled(config, len(_observation(world)) == 3 and not tabulated, averaged)
-        learner = Learner(config, actions_of(world, config.components), mesh=where.mesh)
-        refuse_windows(world, config, where.windows, tabulated, told)
-        refuse_revisits(config, getattr(where, "restart", 0.0), told)
-        _refuse_uneven(config.batch, where.windows, learner.mesh)
-        _refuse_large(world, learner, tabulated)
+        where = _collector(world, config, mesh)
+        known = world.deterministic or getattr(where, "outcomes", 1) > 1
+        objective = exponential_psi if known and not config.as_printed else squared_psi
+        learner = Learner(config, actions_for(world, config), objective, where.mesh)
+        _refuse_uneven(config.batch, learner.mesh)
+        _refuse_large(world, learner, getattr(where, "frames", None) is not None)
     else:
         from ..model_based.methods import prepare_with_model
 
         if jax.process_count() > 1:
-            raise ValueError(f"method={config.method!r} learns in one process; leave the others out")
-        learner, where = prepare_with_model(world, settled(config, False), seed)
-        if config.method == "reparameterised":
-            refuse_windows(world, config, where.acting.windows, False, told)
+            raise ValueError(
+                f"method={config.method!r} learns in one process; leave the others out"
+            )
+        learner, where = prepare_with_model(world, config, seed)
     return Run(Compiled(learner) if where.on_host else learner, where)
 
 
 def load(path: str | Path) -> Estimator:
     """The estimator of a run directory, from its newest good checkpoint.
 
-    A run on a world that only its program knows gives an estimator without a world: give `world=` where one is needed.
+    A run on a world that only its program knows gives an estimator without a world: give `world=`
+    where one is needed.
     """
     refuse_fork()
     keep_compiled()
@@ -191,18 +185,22 @@ def load(path: str | Path) -> Estimator:
     for complaint in complaints:
         print(f"{complaint}; using the one before it", file=sys.stderr)
     learner = {name: array for name, array in arrays.items() if name.startswith("learner/")}
-    state = unflatten({"learner": _blank(facts, world, config)}, learner, f"checkpoint of {str(path)!r}")
+    state = unflatten(
+        {"learner": _blank(facts, world, config)}, learner, f"checkpoint of {str(path)!r}"
+    )
     return Estimator(state["learner"].average, config, world)
 
 
 def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | None, Config]:
-    """World and configuration of a run; its description may come from anywhere, so anything may be wrong with it."""
+    """World and configuration of a run; its description may come from anywhere, so anything may be
+    wrong with it."""
     try:
         settings = dict(facts["config"])
         return rebuild(facts["world"]), configure(settings.pop("horizon"), settings)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{str(directory.path / 'run.json')!r} describes no training ({type(error).__name__}: {error}); "
+            f"{str(directory.path / 'run.json')!r} describes no training ({type(error).__name__}: "
+            f"{error}); "
             "train anew, or restore the file"
         ) from None
 
@@ -211,16 +209,18 @@ def _blank(facts: dict[str, Any], world: World | None, config: Config) -> State:
     """Shapes of a learner for the observations and actions of a run; nothing is allocated."""
     shape, dtype = _seen(facts.get("observation"))
     if world is not None:
-        actions = actions_of(world, config.components)
+        actions = actions_for(world, config)
     else:
-        actions = _actions(facts.get("actions"), config.components)
+        actions = _actions(facts.get("actions"), components_for(config))
     learner, sample = Learner(config, actions), jax.ShapeDtypeStruct((2, *shape), dtype)
     return jax.eval_shape(lambda sample: learner.init(sample, key=jax.random.key(0)), sample)
 
 
 def _seen(fact: Any) -> tuple[tuple[int, ...], str]:
     """What a run says of the shape and the type of its observations."""
-    shape, dtype = (fact.get("shape"), fact.get("dtype")) if isinstance(fact, dict) else (None, None)
+    shape, dtype = (
+        (fact.get("shape"), fact.get("dtype")) if isinstance(fact, dict) else (None, None)
+    )
     if not isinstance(shape, list) or len(shape) not in (1, 3) or not all(map(_is_size, shape)):
         raise ValueError(f"run.json has observations of shape {shape!r}; restore the file")
     if dtype not in ("uint8", "float32"):
@@ -233,26 +233,32 @@ def _actions(fact: Any, components: int | None) -> Actions:
     size, power = (fact.get("size"), fact.get("power")) if isinstance(fact, dict) else (fact, None)
     if not _is_size(size) or not (power is None or (is_number(power) and 0 < power < float("inf"))):
         raise ValueError(f"run.json has actions {fact!r}; restore the file")
-    return vectors(Continuous(size, power), components) if isinstance(fact, dict) else Categorical(size)
+    return (
+        vectors(Continuous(size, power), components)
+        if isinstance(fact, dict)
+        else Categorical(size)
+    )
 
 
 def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST_SIZE
 
 
-def _refuse_uneven(batch: int, windows: int, mesh: Mesh | None) -> None:
-    """Every device has as many agents as any other."""
-    if mesh is not None and batch % (windows * mesh.size):
+def _refuse_uneven(batch: int, mesh: Mesh | None) -> None:
+    """Every device has as many windows as any other."""
+    if mesh is not None and batch % mesh.size:
         raise ValueError(
-            f"batch={batch} does not divide evenly among {mesh.size} devices; give a multiple of {windows * mesh.size}"
+            f"batch={batch} does not divide evenly among {mesh.size} devices; give a multiple of "
+            f"{mesh.size}"
         )
 
 
 def _refuse_large(world: World, learner: Learner, tabulated: bool) -> None:
-    """A ValueError where the frames of a batch and the networks would not fit into the memory, before they are made.
+    """A ValueError where the frames of a batch and the networks would not fit into the memory,
+    before they are made.
 
-    Frames are counted three times (as they are painted, kept and read), those of a replay buffer in addition;
-    parameters eight times (average, two moments, gradient, and what is in between).
+    Frames are counted three times (as they are painted, kept and read), those of a replay buffer in
+    addition; parameters eight times (average, two moments, gradient, and what is in between).
     """
     shape, batch = _observation(world), learner.config.batch
     opaque = isinstance(world, HostWorld)
@@ -269,22 +275,28 @@ def _refuse_large(world: World, learner: Learner, tabulated: bool) -> None:
     )
 
 
-def _experience(world: World, config: Config, mesh: Mesh | None = None) -> Experience | HostExperience:
+def _collector(
+    world: World, config: Config, mesh: Mesh | None = None
+) -> ArchiveCollector | StreamCollector:
     if isinstance(world, HostWorld):
-        return HostExperience(world, config.batch, mesh)
+        return StreamCollector(world, config.batch, mesh)
     if world.on_host and world.continuous is not None:
         copies = -(-config.batch // (REUSE * jax.process_count()))
-        restart, _ = moves(config, STAYING)
-        return HostExperience(Copies(world, copies, restart), config.batch, mesh)
-    return experience(world, config, mesh)
+        return StreamCollector(Copies(world, copies, RESTART), config.batch, mesh)
+    return archive(world, config, mesh)
 
 
 def _facts(world: World, config: Config, seed: int, pixels: bool) -> dict[str, Any]:
     return {
         "world": world.spec(),
         "identity": _identity(world),
-        "observation": {"shape": list(_observation(world)), "dtype": "uint8" if pixels else "float32"},
-        "actions": len(world.actions) if world.continuous is None else dataclasses.asdict(world.continuous),
+        "observation": {
+            "shape": list(_observation(world)),
+            "dtype": "uint8" if pixels else "float32",
+        },
+        "actions": len(world.actions)
+        if world.continuous is None
+        else dataclasses.asdict(world.continuous),
         "config": dataclasses.asdict(config),
         "seed": seed,
         "versions": {
@@ -297,12 +309,17 @@ def _facts(world: World, config: Config, seed: int, pixels: bool) -> dict[str, A
 
 
 def _identity(world: World) -> dict[str, str] | None:
-    """What tells a world from others where only its program can make it; of other programs no more than the name."""
+    """What tells a world from others where only its program can make it; of other programs no more
+    than the name."""
     if world.spec() is not None:
         return None
     tables = isinstance(world, TableWorld)
     # Rounded, since other machines may differ in the last digits.
-    table = {"table": digest({"successors": world.successors, "odds": world.odds.round(9)}, "")} if tables else {}
+    table = (
+        {"table": digest({"successors": world.successors, "odds": world.odds.round(9)}, "")}
+        if tables
+        else {}
+    )
     return {"name": world.name, **table}
 
 
@@ -321,7 +338,8 @@ def _tracked(trackers: Sequence[Tracker], facts: dict[str, Any]) -> Iterator[Non
 
 
 def _begun(out: str | Path | None, resume: bool) -> bool:
-    """Whether there is a run to resume; a ValueError where nothing can be written, or a run is there already."""
+    """Whether there is a run to resume; a ValueError where nothing can be written, or a run is
+    there already."""
     if out is None:
         return False
     refuse_unwritable(Path(out))
@@ -341,7 +359,8 @@ def _claimed(out: str | Path, resume: bool, stack: contextlib.ExitStack) -> RunD
 def refuse_existing(directory: RunDirectory, resume: bool) -> None:
     if directory.exists and not resume:
         raise ValueError(
-            f"{str(directory.path)!r} holds a run already; go on with resume (--resume), or choose another out (--out)"
+            f"{str(directory.path)!r} holds a run already; go on with resume (--resume), or choose "
+            "another out (--out)"
         )
 
 
@@ -351,12 +370,18 @@ def _restored(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> C
         return carry
     old = directory.facts()
     _described(directory, old)  # before anything in it is relied upon
-    other = [name for name in ("world", "identity", "config", "seed") if old.get(name) != facts[name]]
+    other = [
+        name for name in ("world", "identity", "config", "seed") if old.get(name) != facts[name]
+    ]
     if other:
         was, now = old["config"], facts["config"]
         changed = ", ".join(f"{name}={was[name]!r}" for name in was if was[name] != now[name])
-        what = f"config ({changed})" if other[0] == "config" else other[0].replace("identity", "world")
-        raise ValueError(f"{str(directory.path)!r} was begun with another {what}; give the same, or another out")
+        what = (
+            f"config ({changed})" if other[0] == "config" else other[0].replace("identity", "world")
+        )
+        raise ValueError(
+            f"{str(directory.path)!r} was begun with another {what}; give the same, or another out"
+        )
     found = directory.newest(metrics=True)
     if found is None:
         directory.tidy(0, 0)
@@ -369,7 +394,9 @@ def _restored(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> C
     directory.tidy(state["metrics"], state["updates"])
     if missing:
         print(f"{str(directory.metrics)!r} is missing; its curves begin anew", file=sys.stderr)
-        directory.save(state["updates"], restored)  # which no longer counts on the lines that are gone
+        directory.save(
+            state["updates"], restored
+        )  # which no longer counts on the lines that are gone
     return restored
 
 
@@ -400,19 +427,23 @@ def learn(
                 whole = gathered(run.learner.mesh, after)
             carry, done = after, done + length
             means = {name: float(np.mean(value)) for name, value in info._asdict().items()}
-            if isinstance(run.experience, HostExperience):
-                means["dropped"] = float(run.experience.dropped - dropped)
-                dropped = run.experience.dropped
+            if isinstance(run.collector, StreamCollector):
+                means["dropped"] = float(run.collector.dropped - dropped)
+                dropped = run.collector.dropped
             if directory is not None:
                 directory.log({"updates": done, **means})
                 directory.save(done, whole)
             for tracker in trackers:
                 tracker.log(done, means)
-            bar.set_postfix_str(f"bound {means['bound']:.3f} nats, source loss {means['source_loss']:.4f}")
+            bar.set_postfix_str(
+                f"bound {means['bound']:.3f} nats, source loss {means['source_loss']:.4f}"
+            )
     return carry
 
 
-def _chunks(run: Run, done: Callable[[int], object] = lambda count: None) -> Callable[[Carry, int], tuple[Carry, Info]]:
+def _chunks(
+    run: Run, done: Callable[[int], object] = lambda count: None
+) -> Callable[[Carry, int], tuple[Carry, Info]]:
     """A function that makes so many updates and calls `done` as they are made."""
     some = _program(run)
 
@@ -430,9 +461,11 @@ def _chunks(run: Run, done: Callable[[int], object] = lambda count: None) -> Cal
 
 def _program(run: Run) -> Callable[[Carry, int], tuple[Carry, Info]]:
     """So many updates at once, compiled where the world can be."""
-    if run.experience.on_host:
+    if run.collector.on_host:
         return partial(_updates_on_host, run)
-    where = None if run.placement is None else (run.placement, shardings(run.learner.mesh, SHARED))
+    where = (
+        None if run.placement is None else (run.placement, shardings(run.learner.mesh, REPLICATED))
+    )
     return jax.jit(partial(_updates, run), static_argnums=1, out_shardings=where)
 
 

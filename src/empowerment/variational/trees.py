@@ -19,21 +19,28 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
 
 
 def unflatten(like: Any, arrays: dict[str, np.ndarray], source: str) -> Any:
-    """A pytree of the same structure as `like`, of arrays or only their shapes; names, shapes and types must agree."""
+    """A pytree of the same structure as `like`, of arrays or only their shapes; names, shapes and
+    types must agree."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
     named = {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
     if set(named) != set(arrays):
         odd = sorted(set(named) ^ set(arrays))[0]
-        raise ValueError(f"{source} does not fit its run: {odd!r} is missing or not expected; train anew")
+        raise ValueError(
+            f"{source} does not fit its run: {odd!r} is missing or not expected; train anew"
+        )
     for name, leaf in named.items():
         expected = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
         if arrays[name].shape != expected.shape or arrays[name].dtype != expected.dtype:
             raise ValueError(
-                f"{source} does not fit its run: {name!r} is {arrays[name].dtype}{arrays[name].shape} and should be "
+                f"{source} does not fit its run: {name!r} is "
+                f"{arrays[name].dtype}{arrays[name].shape} and should be "
                 f"{expected.dtype}{expected.shape}; train anew"
             )
     given = {name: jnp.asarray(arrays[name]) for name in named}
-    new = [jax.random.wrap_key_data(given[name]) if _is_key(leaf) else given[name] for name, leaf in named.items()]
+    new = [
+        jax.random.wrap_key_data(given[name]) if _is_key(leaf) else given[name]
+        for name, leaf in named.items()
+    ]
     return jax.tree_util.tree_unflatten(structure, new)
 
 

@@ -18,14 +18,16 @@ class Beneath:
         self._env, self._inner = env, cast(Any, env.unwrapped)
         if not is_enumerable(env):
             raise ValueError(
-                f"environment {name_of(env)!r} can be learned on but not enumerated, so it has no exact empowerment; "
+                f"environment {name_of(env)!r} can be learned on but not enumerated, so it has no "
+                "exact empowerment; "
                 "give a trained estimator (emp.train)"
             )
         self._fixed = None if is_minigrid(env) else from_gymnasium(env)
         self._table, self._drawn = getattr(self._inner, "P", None), 0
 
     def begin(self) -> tuple[World, Any]:
-        """The world after a reset, which may have drawn another grid, and what tells it from others."""
+        """The world after a reset, which may have drawn another grid, and what tells it from
+        others."""
         if self._fixed is None:
             world: Any = from_gymnasium(self._env)
             self._read = world.reader(self._inner)
@@ -35,10 +37,13 @@ class Beneath:
             self._fixed = from_gymnasium(self._env)
         if not isinstance(self._inner, WorldEnv) and not hasattr(self._inner, "s"):
             raise ValueError(
-                f"environment {name_of(self._env)!r} does not tell its state as env.s; give a trained estimator"
+                f"environment {name_of(self._env)!r} does not tell its state as env.s; give a "
+                "trained estimator"
             )
         self._read = (
-            (lambda: self._inner.state) if isinstance(self._inner, WorldEnv) else lambda: np.int32(self._inner.s)
+            (lambda: self._inner.state)
+            if isinstance(self._inner, WorldEnv)
+            else lambda: np.int32(self._inner.s)
         )
         return self._fixed, self._drawn
 
@@ -61,4 +66,8 @@ def is_minigrid(env: gymnasium.Env) -> bool:
 def is_enumerable(env: gymnasium.Env) -> bool:
     """Whether the environment reveals its dynamics."""
     inner: Any = env.unwrapped
-    return isinstance(inner, WorldEnv) or isinstance(getattr(inner, "P", None), dict) or is_minigrid(env)
+    return (
+        isinstance(inner, WorldEnv)
+        or isinstance(getattr(inner, "P", None), dict)
+        or is_minigrid(env)
+    )

@@ -1,4 +1,5 @@
-"""A grid world with a patch of noise in its picture, which no action moves: empowerment is that of the grid alone."""
+"""A grid world with a patch of noise in its picture, which no action moves: empowerment is that of
+the grid alone."""
 
 from collections import namedtuple
 from typing import Any
@@ -13,17 +14,18 @@ SIDE = 4
 BACKGROUND = 128
 
 DistractedState = namedtuple("DistractedState", (*GridState._fields, "patch"))
-"""The grid's state, and the brightness of each pixel of the patch, `float32[..., SIDE²]` in standard deviations."""
+"""The grid's state, and the brightness of each pixel of the patch, `float32[..., SIDE²]` in
+standard deviations."""
 
 
 class Distractor(World):
     """A deterministic grid world that is seen with a patch of noise, drawn at every step.
 
-    The patch is part of the state and differs after every step, so that no two observations are the same. It says
-    nothing of the actions, and empowerment does not change.
+    The patch is part of the state and differs after every step, so that no two observations are the
+    same. It says nothing of the actions, and empowerment does not change.
     """
 
-    chances = 0
+    outcomes = None
     noise = SIDE**2
 
     def __init__(self, grid: GridWorld):
@@ -38,20 +40,28 @@ class Distractor(World):
         patch = np.zeros((*np.shape(states.agent), self.noise), np.float32)
         return DistractedState(*states, patch)
 
-    def step(self, state: Any, action: Any, chance: Any) -> Any:
-        xp = namespace(state.agent, action, chance)
+    def step(self, state: Any, action: Any, outcome: Any) -> Any:
+        xp = namespace(state.agent, action, outcome)
         after = self.grid.step(GridState(*state[:-1]), action, xp.zeros(np.shape(action), np.int32))
-        patch = xp.broadcast_to(xp.asarray(chance, dtype=np.float32), (*np.shape(after.agent), self.noise))
+        patch = xp.broadcast_to(
+            xp.asarray(outcome, dtype=np.float32), (*np.shape(after.agent), self.noise)
+        )
         return DistractedState(*after, patch)
 
     def observe(self, state: Any) -> Any:
         xp = namespace(state.agent)
         picture = self.grid.observe(GridState(*state[:-1]))
         batch, columns = picture.shape[:-3], picture.shape[-2]
-        patch = xp.clip(BACKGROUND + 50 * state.patch, 0, 255).astype(np.uint8).reshape(*batch, SIDE, SIDE)
+        patch = (
+            xp.clip(BACKGROUND + 50 * state.patch, 0, 255)
+            .astype(np.uint8)
+            .reshape(*batch, SIDE, SIDE)
+        )
         beside = xp.full((*batch, SIDE, columns - SIDE), BACKGROUND, np.uint8)
         below = xp.concatenate([patch, beside], axis=-1)[..., None]
-        return xp.concatenate([picture, xp.broadcast_to(below, (*batch, SIDE, columns, 3))], axis=-3)
+        return xp.concatenate(
+            [picture, xp.broadcast_to(below, (*batch, SIDE, columns, 3))], axis=-3
+        )
 
     def states(self) -> Any:
         return self.extend(self.grid.states())

@@ -10,16 +10,23 @@ from gymnasium.vector.utils import batch_space
 
 from .registry import make
 from .scene import scene
-from .world import World, leaves, outcome, take
+from .world import World, leaves, pick_outcome, take
 
 CELL = 16  # pixels of a rendered cell
 LARGE = 200  # pixels of a picture that is no map of cells
-FAR = 1e6  # bound of numbers that have none of their own; spaces without bounds cannot be sampled evenly
+# bound of numbers that have none of their own; spaces without bounds cannot be sampled evenly
+FAR = 1e6
 
 
 def _observation_space(world: World) -> gymnasium.spaces.Box:
     sample = np.asarray(world.observe(world.start))
-    low, high = (0, 255) if sample.dtype == np.uint8 else (0, 1) if world.continuous is None else (-FAR, FAR)
+    low, high = (
+        (0, 255)
+        if sample.dtype == np.uint8
+        else (0, 1)
+        if world.continuous is None
+        else (-FAR, FAR)
+    )
     return gymnasium.spaces.Box(low, high, sample.shape, sample.dtype.type)
 
 
@@ -34,11 +41,15 @@ def _checked(world: World, actions: Any, count: tuple[int, ...] = ()) -> np.ndar
     """Actions for `count` copies; a ValueError says what they should be."""
     space = _action_space(world)
     try:
-        array = np.asarray(actions, space.dtype if isinstance(space, gymnasium.spaces.Box) else np.int64)
+        array = np.asarray(
+            actions, space.dtype if isinstance(space, gymnasium.spaces.Box) else np.int64
+        )
     except (TypeError, ValueError):
         raise ValueError(f"action {actions!r} is no number; give {_allowed(space)}") from None
     if isinstance(space, gymnasium.spaces.Box):
-        good = array.shape == (*count, *space.shape) and bool(np.all((space.low <= array) & (array <= space.high)))
+        good = array.shape == (*count, *space.shape) and bool(
+            np.all((space.low <= array) & (array <= space.high))
+        )
     else:
         whole = np.array_equal(array, np.asarray(actions))
         good = whole and array.shape == count and bool(np.all((array >= 0) & (array < space.n)))
@@ -50,16 +61,25 @@ def _checked(world: World, actions: Any, count: tuple[int, ...] = ()) -> np.ndar
 def _allowed(space: Any) -> str:
     if isinstance(space, gymnasium.spaces.Discrete):
         return f"whole numbers in 0..{space.n - 1}, one for each copy"
-    return f"{space.shape[0]} finite numbers between {space.low[0]:g} and {space.high[0]:g}, for each copy"
+    return (
+        f"{space.shape[0]} finite numbers between {space.low[0]:g} and {space.high[0]:g}, for each "
+        "copy"
+    )
 
 
 def _drawn(world: World, state: Any) -> np.ndarray:
     """A picture at a viewable size: each cell a square."""
     picture = scene(world, state)
-    return picture if max(picture.shape[:2]) >= LARGE else picture.repeat(CELL, axis=0).repeat(CELL, axis=1)
+    return (
+        picture
+        if max(picture.shape[:2]) >= LARGE
+        else picture.repeat(CELL, axis=0).repeat(CELL, axis=1)
+    )
 
 
-def _start(world: World, options: dict[str, Any] | None, rng: np.random.Generator, count: int) -> Any:
+def _start(
+    world: World, options: dict[str, Any] | None, rng: np.random.Generator, count: int
+) -> Any:
     """`count` starts: the world's own, or anywhere with `options={"start": "anywhere"}`."""
     where = (options or {}).get("start", "own")
     if where not in ("own", "anywhere"):
@@ -76,7 +96,9 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # pyright: ignore
 
-    def __init__(self, world: str | World = "two-rooms", render_mode: str | None = None, **options: Any):
+    def __init__(
+        self, world: str | World = "two-rooms", render_mode: str | None = None, **options: Any
+    ):
         self.world = world if isinstance(world, World) else make(world, **options)
         self.observation_space = _observation_space(self.world)
         self.action_space = _action_space(self.world)
@@ -88,15 +110,17 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
         """The state that the world is in."""
         return self._state
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         self._state = take(_start(self.world, options, self.np_random, 1), 0)
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         action = _checked(self.world, action)
-        chance = self.world.draw_chance(self._state, action, self.np_random)
-        self._state = self.world.step(self._state, action, chance)
+        outcome = self.world.draw_outcome(self._state, action, self.np_random)
+        self._state = self.world.step(self._state, action, outcome)
         return self._observe(), 0.0, bool(self.world.terminal(self._state)), False, {}
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -107,7 +131,8 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
 
 
 class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """Many copies of one world, stepped at once in one compiled call. Ended copies restart at their next step."""
+    """Many copies of one world, stepped at once in one compiled call. Ended copies restart at their
+    next step."""
 
     def __init__(
         self,
@@ -132,22 +157,31 @@ class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._advance = self._step_batch if host else jax.jit(self._step_batch)
         self._look = self.world.observe if host else jax.jit(self.world.observe)
 
-    def _step_batch(self, states: Any, actions: Any, noise: Any, restart: Any, starts: Any) -> tuple[Any, Any, Any]:
+    def _step_batch(
+        self, states: Any, actions: Any, noise: Any, restart: Any, starts: Any
+    ) -> tuple[Any, Any, Any]:
         import jax
         import jax.numpy as jnp
 
         if self.world.noise:
-            chance = noise
-        elif self.world.chances > 1:
-            chance = outcome(self.world.probabilities(states, actions), noise)
+            outcome = noise
+        elif not self.world.deterministic:
+            outcome = pick_outcome(self.world.probabilities(states, actions), noise)
         else:
-            chance = jnp.zeros_like(actions)
-        moved = self.world.step(states, actions, chance)
-        new = jax.tree.map(lambda a, b: jnp.where(restart.reshape((-1,) + (1,) * (a.ndim - 1)), b, a), moved, starts)
+            outcome = jnp.zeros_like(actions)
+        moved = self.world.step(states, actions, outcome)
+        new = jax.tree.map(
+            lambda a, b: jnp.where(restart.reshape((-1,) + (1,) * (a.ndim - 1)), b, a),
+            moved,
+            starts,
+        )
         return new, self.world.observe(new), self.world.terminal(new)
 
     def reset(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed if seed is None or isinstance(seed, int) else seed[0])
         self._options = options
@@ -156,17 +190,33 @@ class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._ages = np.zeros(self.num_envs, np.int64)
         return np.array(self._look(self._states)), {}
 
-    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         actions = _checked(self.world, actions, (self.num_envs,))
         restart = self._ended
-        starts = _start(self.world, self._options, self.np_random, self.num_envs) if restart.any() else self._states
+        starts = (
+            _start(self.world, self._options, self.np_random, self.num_envs)
+            if restart.any()
+            else self._states
+        )
         normal = (self.num_envs, self.world.noise)
         rng = self.np_random
-        noise = rng.standard_normal(normal, np.float32) if self.world.noise else rng.random(self.num_envs, np.float32)
-        self._states, observation, terminal = self._advance(self._states, actions, noise, restart, starts)
+        noise = (
+            rng.standard_normal(normal, np.float32)
+            if self.world.noise
+            else rng.random(self.num_envs, np.float32)
+        )
+        self._states, observation, terminal = self._advance(
+            self._states, actions, noise, restart, starts
+        )
         self._ages = np.where(restart, 0, self._ages + 1)
         terminated = np.array(terminal) & ~restart
-        truncated = np.zeros_like(terminated) if self._limit is None else (self._ages >= self._limit) & ~terminated
+        truncated = (
+            np.zeros_like(terminated)
+            if self._limit is None
+            else (self._ages >= self._limit) & ~terminated
+        )
         self._ended = terminated | truncated
         return np.array(observation), np.zeros(self.num_envs), terminated, truncated, {}
 

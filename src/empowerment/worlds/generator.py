@@ -1,4 +1,5 @@
-"""Maps made by a seed: unseen worlds of the same kinds as the built-in ones, solvable by construction."""
+"""Maps made by a seed: unseen worlds of the same kinds as the built-in ones, solvable by
+construction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,9 @@ def generate(kind: str, seed: int) -> Map:
     (20, 20)
     """
     if kind not in KINDS:
-        raise ValueError(f"kind {kind!r} is unknown{did_you_mean(kind, KINDS)}; give one of {', '.join(KINDS)}")
+        raise ValueError(
+            f"kind {kind!r} is unknown{did_you_mean(kind, KINDS)}; give one of {', '.join(KINDS)}"
+        )
     cells = KINDS[kind](np.random.default_rng([seed, list(KINDS).index(kind)]))
     return Map.parse("\n".join("".join(row) for row in cells), f"{kind}-{seed}")
 
@@ -32,7 +35,8 @@ def generate_world(kind: str, seed: int, **options: Any) -> GridWorld:
 
 
 def _rooms(rng: Rng) -> Cells:
-    """Two to four rooms: a wall with one or two openings, and perhaps another wall on either side of it."""
+    """Two to four rooms: a wall with one or two openings, and perhaps another wall on either side
+    of it."""
     cells = _empty(20, 20)
     middle = int(rng.integers(7, 13))
     openings = _wall(cells[:, middle : middle + 1], 18, rng)
@@ -53,7 +57,8 @@ def _wall(line: Cells, last: int, rng: Rng, first: int = 1) -> list[int]:
 
 
 def _boxes(rng: Rng) -> Cells:
-    """One to four movable boxes and up to two fixed ones, none of them touching another or next to a wall."""
+    """One to four movable boxes and up to two fixed ones, none of them touching another or next to
+    a wall."""
     cells = _empty(20, 20)
     for symbol in "b" * int(rng.integers(1, 5)) + "#" * int(rng.integers(0, 3)):
         free = np.logical_not(binary_dilation(cells != ".", np.ones((3, 3))))
@@ -62,7 +67,8 @@ def _boxes(rng: Rng) -> Cells:
 
 
 def _key_door(rng: Rng) -> Cells:
-    """Two rooms with a door between them and the key in the smaller one, not too far from the door."""
+    """Two rooms with a door between them and the key in the smaller one, not too far from the
+    door."""
     rows, left, right = int(rng.integers(8, 10)), 5, int(rng.integers(6, 9))
     cells = _empty(rows, left + right + 1)
     # A key in the corner of the taller room would be worth less than the middle of the room.
@@ -74,7 +80,8 @@ def _key_door(rng: Rng) -> Cells:
 
 
 def _lava_corridor(rng: Rng) -> Cells:
-    """A dead end two cells wide; lava comes from its other end. Outer walls make it high enough for convolutions."""
+    """A dead end two cells wide; lava comes from its other end. Outer walls make it high enough for
+    convolutions."""
     length = int(rng.integers(10, 15))
     cells = np.full((6, length + 2), "#")
     cells[2:4, 1:-1] = "."
@@ -85,10 +92,16 @@ def _lava_corridor(rng: Rng) -> Cells:
 
 
 def _lava_maze(rng: Rng) -> Cells:
-    """A maze of one-cell corridors with a few loops; lava comes from below, or from above where it is turned over."""
+    """A maze of one-cell corridors with a few loops; lava comes from below, or from above where it
+    is turned over."""
     cells = np.full((11, 9), "#")
     _carve(cells, (9, 2 * int(rng.integers(4)) + 1), rng)
-    walls = [(r, c) for r in range(1, 10) for c in range(1, 8) if cells[r, c] == "#" and _between(cells, r, c)]
+    walls = [
+        (r, c)
+        for r in range(1, 10)
+        for c in range(1, 8)
+        if cells[r, c] == "#" and _between(cells, r, c)
+    ]
     for r, c in rng.permutation(walls)[: rng.integers(2, 5)]:
         cells[r, c] = "."
     cells[10, 2 * rng.integers(4) + 1] = "l"
@@ -97,13 +110,18 @@ def _lava_maze(rng: Rng) -> Cells:
 
 
 def _carve(cells: Cells, start: tuple[int, int], rng: Rng) -> None:
-    """A random depth-first walk over cells of odd row and column, opening the wall between one and the next."""
+    """A random depth-first walk over cells of odd row and column, opening the wall between one and
+    the next."""
     cells[start] = "."
     trail = [start]
     while trail:
         r, c = trail[-1]
         ahead = [(r + dr, c + dc) for dr, dc in ((-2, 0), (2, 0), (0, -2), (0, 2))]
-        closed = [(y, x) for y, x in ahead if 0 < y < cells.shape[0] and 0 < x < cells.shape[1] and cells[y, x] == "#"]
+        closed = [
+            (y, x)
+            for y, x in ahead
+            if 0 < y < cells.shape[0] and 0 < x < cells.shape[1] and cells[y, x] == "#"
+        ]
         if not closed:
             trail.pop()
             continue

@@ -1,6 +1,7 @@
 """One engine for every grid: a text map, a set of actions, and small rules composed in one `step`.
 
-Written on array batches in the style shared by NumPy and JAX: rules combine masks and never branch on data.
+Written on array batches in the style shared by NumPy and JAX: rules combine masks and never branch
+on data.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ COLOURS = {
 
 
 class GridState(NamedTuple):
-    """Cells are numbered row by row. Bitmaps have no cells (`[..., 0]`) in worlds without such things."""
+    """Cells are numbered row by row. Bitmaps have no cells (`[..., 0]`) in worlds without such
+    things."""
 
     agent: Any
     """int32[...]: the agent's cell"""
@@ -69,22 +71,27 @@ class Map:
 
     @staticmethod
     def parse(text: str, name: str) -> "Map":
-        """Read a map; a ValueError says what is wrong and where. Blank lines around it and spaces after its lines, as
-        editors leave them, are no part of it."""
-        rows = [line.rstrip() for line in text.removeprefix("\ufeff").strip("\r\n").rstrip().splitlines()]
+        """Read a map; a ValueError says what is wrong and where. Blank lines around it and spaces
+        after its lines, as editors leave them, are no part of it."""
+        rows = [
+            line.rstrip()
+            for line in text.removeprefix("\ufeff").strip("\r\n").rstrip().splitlines()
+        ]
         if not rows or not rows[0].strip():
             raise ValueError(f"map {name!r} is empty; draw rows of {' '.join(SYMBOLS)}")
         for i, row in enumerate(rows):
             if len(row) != len(rows[0]):
                 raise ValueError(
-                    f"map {name!r} is ragged: line {i + 1} has {len(row)} characters and line 1 has "
+                    f"map {name!r} is ragged: line {i + 1} has {len(row)} characters and line 1 "
+                    "has "
                     f"{len(rows[0])}; make all lines equally long"
                 )
             for j, symbol in enumerate(row):
                 if symbol not in SYMBOLS:
                     legend = ", ".join(f"{s} {meaning}" for s, meaning in SYMBOLS.items())
                     raise ValueError(
-                        f"map {name!r} has an unknown character {symbol!r} in line {i + 1}, column {j + 1}; "
+                        f"map {name!r} has an unknown character {symbol!r} in line {i + 1}, column "
+                        f"{j + 1}; "
                         f"use {legend}"
                     )
         cells = np.array([list(row) for row in rows])
@@ -94,14 +101,16 @@ class Map:
         if len(agents) > 1:
             (r1, c1), (r2, c2) = agents[:2] + 1
             raise ValueError(
-                f"map {name!r} has {len(agents)} agents, the first two in line {r1}, column {c1} and line {r2}, "
+                f"map {name!r} has {len(agents)} agents, the first two in line {r1}, column {c1} "
+                f"and line {r2}, "
                 f"column {c2}; keep one 'a'"
             )
         return Map(name, cells)
 
 
 class GridWorld(World):
-    """A world from a map. `slip` replaces the chosen action by a random move; `bricks` adds the brick actions."""
+    """A world from a map. `slip` replaces the chosen action by a random move; `bricks` adds the
+    brick actions."""
 
     def __init__(self, map: Map, slip: float = 0.0, bricks: bool = False):
         if not isinstance(slip, int | float | np.number) or not 0 <= slip <= 1:  # also refuses NaN
@@ -121,8 +130,8 @@ class GridWorld(World):
         self._first_brick = len(self.actions)
         if bricks:
             self.actions += ("brick up", "brick down", "brick left", "brick right")
-        self._chance_table = np.array([1 - self.slip] + [self.slip / 4] * 4 if slip else [1.0])
-        self.chances = len(self._chance_table)
+        self._outcome_table = np.array([1 - self.slip] + [self.slip / 4] * 4 if slip else [1.0])
+        self.outcomes = len(self._outcome_table)
         self.start = GridState(
             agent=np.int32(np.flatnonzero(cells == "a")[0]),
             alive=np.bool_(True),
@@ -138,7 +147,8 @@ class GridWorld(World):
             (rows, columns),
             map.cells == "#",
             tuple(
-                (marks[str(map.cells[r, c])], int(r), int(c)) for r, c in np.argwhere(np.isin(map.cells, list(marks)))
+                (marks[str(map.cells[r, c])], int(r), int(c))
+                for r, c in np.argwhere(np.isin(map.cells, list(marks)))
             ),
         )
 
@@ -158,19 +168,29 @@ class GridWorld(World):
 
     def spec(self) -> dict[str, Any]:
         rows = ["".join(row) for row in self.map.cells]
-        return {"kind": "grid", "name": self.name, "map": rows, "slip": self.slip, "bricks": self._has_bricks}
+        return {
+            "kind": "grid",
+            "name": self.name,
+            "map": rows,
+            "slip": self.slip,
+            "bricks": self._has_bricks,
+        }
 
     def terminal(self, state: GridState) -> Any:
         return ~state.alive
 
     def probabilities(self, state: GridState, action: Any) -> Any:
         xp = namespace(state.agent, action)
-        return xp.broadcast_to(xp.asarray(self._chance_table), (*np.shape(state.agent), self.chances))
+        return xp.broadcast_to(
+            xp.asarray(self._outcome_table), (*np.shape(state.agent), self.outcomes)
+        )
 
-    def step(self, state: GridState, action: Any, chance: Any) -> GridState:
-        xp = namespace(state.agent, action, chance)
-        state, action = _broadcast(xp, state, action, chance)
-        action = xp.where(chance > 0, chance - 1, action)  # chance 0: no slip; 1..4: one of the four moves
+    def step(self, state: GridState, action: Any, outcome: Any) -> GridState:
+        xp = namespace(state.agent, action, outcome)
+        state, action = _broadcast(xp, state, action, outcome)
+        action = xp.where(
+            outcome > 0, outcome - 1, action
+        )  # chance 0: no slip; 1..4: one of the four moves
         new = self._pick_up(xp, self._move(xp, state, action), action)
         new = self._spread(xp, self._lay_brick(xp, new, action))
         return self._die(xp, new)
@@ -194,12 +214,15 @@ class GridWorld(World):
             blocked = blocked | (box & self._jammed(xp, state, beyond))
             pushed = (box & ~blocked)[..., None]
             cells = xp.arange(self._cells)
-            boxes = xp.where(pushed, (boxes & (cells != target[..., None])) | (cells == beyond[..., None]), boxes)
+            boxes = xp.where(
+                pushed, (boxes & (cells != target[..., None])) | (cells == beyond[..., None]), boxes
+            )
         agent = xp.where(blocked, state.agent, target)
         return state._replace(agent=agent, doors=doors, boxes=boxes)
 
     def _jammed(self, xp: Any, state: GridState, cell: Any) -> Any:
-        """Whether a box cannot be pushed onto this cell: wall, box, brick or door (open or closed)."""
+        """Whether a box cannot be pushed onto this cell: wall, box, brick or door (open or
+        closed)."""
         fixed = self._walls | np.isin(np.arange(self._cells), self._door_cells)
         jammed = xp.asarray(fixed)[cell] | _at(xp, state.boxes, cell)
         return jammed | _at(xp, state.bricks, cell) if self._has_bricks else jammed
@@ -212,20 +235,28 @@ class GridWorld(World):
         return state._replace(carrying=state.carrying | taken.any(-1), keys=state.keys & ~taken)
 
     def _lay_brick(self, xp: Any, state: GridState, action: Any) -> GridState:
-        """A brick goes on plain floor only: no wall, box, brick, lava, key, door or the agent itself."""
+        """A brick goes on plain floor only: no wall, box, brick, lava, key, door or the agent
+        itself."""
         if not self._has_bricks:
             return state
         direction = action - self._first_brick
         laying = direction >= 0
         target = xp.asarray(self._neighbours)[state.agent, xp.where(laying, direction, STAY)]
         taken = self._walls | np.isin(np.arange(self._cells), self._door_cells)
-        laying = laying & (target != state.agent) & ~xp.asarray(taken)[target] & ~_at(xp, state.bricks, target)
+        laying = (
+            laying
+            & (target != state.agent)
+            & ~xp.asarray(taken)[target]
+            & ~_at(xp, state.bricks, target)
+        )
         if self._has_boxes:
             laying = laying & ~_at(xp, state.boxes, target)
         if self._has_lava:
             laying = laying & ~_at(xp, state.lava, target)
         if self._has_keys:
-            laying = laying & ~(state.keys & (target[..., None] == xp.asarray(self._key_cells))).any(-1)
+            laying = laying & ~(
+                state.keys & (target[..., None] == xp.asarray(self._key_cells))
+            ).any(-1)
         brick = (xp.arange(self._cells) == target[..., None]) & laying[..., None]
         return state._replace(bricks=state.bricks | brick)
 
@@ -257,12 +288,14 @@ class GridWorld(World):
             return state
         alive = state.alive & ~_at(xp, state.lava, state.agent)
         clear = (
-            xp.where(alive.reshape(alive.shape + (1,) * (x.ndim - alive.ndim)), x, xp.zeros_like(x)) for x in state
+            xp.where(alive.reshape(alive.shape + (1,) * (x.ndim - alive.ndim)), x, xp.zeros_like(x))
+            for x in state
         )
         return GridState(*clear)._replace(alive=alive)
 
     def observe(self, state: GridState) -> Any:
-        """One pixel a cell. What lies under something else shines through, so no two states look the same."""
+        """One pixel a cell. What lies under something else shines through, so no two states look
+        the same."""
         xp = namespace(state.agent)
         batch = np.shape(state.agent)
         base = np.where(self._walls[:, None], COLOURS["wall"], COLOURS["floor"]).astype(np.uint16)
@@ -293,12 +326,15 @@ class GridWorld(World):
 def _neighbours(rows: int, columns: int) -> np.ndarray:
     """`int32[cells, 5]`: the cell that each move leads to; beyond the edge, the cell itself."""
     r, c = np.divmod(np.arange(rows * columns), columns)
-    out = [np.clip(r + dr, 0, rows - 1) * columns + np.clip(c + dc, 0, columns - 1) for dr, dc in OFFSETS]
+    out = [
+        np.clip(r + dr, 0, rows - 1) * columns + np.clip(c + dc, 0, columns - 1)
+        for dr, dc in OFFSETS
+    ]
     return np.stack(out, axis=1).astype(np.int32)
 
 
-def _broadcast(xp: Any, state: GridState, action: Any, chance: Any) -> tuple[GridState, Any]:
-    batch = np.broadcast_shapes(np.shape(state.agent), np.shape(action), np.shape(chance))
+def _broadcast(xp: Any, state: GridState, action: Any, outcome: Any) -> tuple[GridState, Any]:
+    batch = np.broadcast_shapes(np.shape(state.agent), np.shape(action), np.shape(outcome))
     spread = (xp.broadcast_to(x, batch + np.shape(x)[np.ndim(state.agent) :]) for x in state)
     return GridState(*spread), xp.broadcast_to(xp.asarray(action), batch)
 

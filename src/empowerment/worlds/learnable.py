@@ -1,4 +1,5 @@
-"""Gymnasium environments that can be learned on but not enumerated: live copies on the host, stepped together."""
+"""Gymnasium environments that can be learned on but not enumerated: live copies on the host,
+stepped together."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
@@ -19,7 +20,7 @@ MOST_CHANNELS = 16
 Make = Callable[[], gymnasium.Env]
 
 
-class Moved(NamedTuple):
+class StepResult(NamedTuple):
     """What one action did, for each copy."""
 
     end: np.ndarray
@@ -33,12 +34,13 @@ class Moved(NamedTuple):
 class HostWorld(World):
     """A world known only by acting in it.
 
-    Its dynamics are not revealed, so `emp.exact` refuses it, and it cannot be put into a state. What stands in for a
-    state is what the environment shows: `observe` turns that into what the learner sees, and
-    `est.landscape(states=...)` takes a batch of the environment's own observations.
+    Its dynamics are not revealed, so `emp.exact` refuses it, and it cannot be put into a state.
+    What stands in for a state is what the environment shows: `observe` turns that into what the
+    learner sees, and `est.landscape(states=...)` takes a batch of the environment's own
+    observations.
     """
 
-    chances = 0  # not known
+    outcomes = None  # not known
     on_host = True
 
     def __init__(self, env: VectorEnv, name: str):
@@ -52,10 +54,12 @@ class HostWorld(World):
         self._space, self._action_space = env.single_observation_space, env.single_action_space
         self.shape = check_observations(self._space, name)
         self.actions = action_names(self._action_space, name)
-        self.continuous = Continuous(len(self.actions)) if isinstance(self._action_space, spaces.Box) else None
+        self.continuous = (
+            Continuous(len(self.actions)) if isinstance(self._action_space, spaces.Box) else None
+        )
         self.seen = np.zeros((self.copies, *self.shape), np.float32)
         """What each copy shows now, as the learner sees it."""
-        self.asleep = np.ones(self.copies, bool)
+        self.needs_reset = np.ones(self.copies, bool)
         """Copies whose episode is over and whose next step is a reset, whatever the action."""
 
     def terminal(self, state: Any) -> np.ndarray:
@@ -66,27 +70,32 @@ class HostWorld(World):
         """Reset every copy."""
         observations, _ = self._call("reset", 2, seed=seed)
         self.seen = self._see(observations, "reset")
-        self.asleep = np.zeros(self.copies, bool)
+        self.needs_reset = np.zeros(self.copies, bool)
 
-    def renew(self) -> None:
+    def restart_some(self) -> None:
         """Between windows nothing is done: environments are reset only where they end."""
 
-    def move(self, actions: np.ndarray) -> Moved:
-        """One action in each copy; copies that end are reset now or, those asleep, at their next step."""
+    def move(self, actions: np.ndarray) -> StepResult:
+        """One action in each copy; copies that end are reset now or, those asleep, at their next
+        step."""
         observations, rewards, *ends, info = self._call("step", 5, self._to_environment(actions))
         check_rewards(rewards, self.name)
         terminated, truncated = (self._flags(flags) for flags in ends)
         self.seen = self._see(observations, "step")
         end, over = self.seen, terminated | truncated
         if self._mode == AutoresetMode.NEXT_STEP:
-            self.asleep = over
+            self.needs_reset = over
         elif over.any() and self._mode == AutoresetMode.SAME_STEP:
             end = end.copy()
-            end[over] = self._see(final_observations(info, np.flatnonzero(over), self.name), "step", int(over.sum()))
+            end[over] = self._see(
+                final_observations(info, np.flatnonzero(over), self.name), "step", int(over.sum())
+            )
         elif over.any():
             observations, _ = self._call("reset", 2, options={"reset_mask": over.copy()})
-            self.seen = np.where(over.reshape(-1, *(1 for _ in self.shape)), self._see(observations, "reset"), end)
-        return Moved(end, terminated, truncated)
+            self.seen = np.where(
+                over.reshape(-1, *(1 for _ in self.shape)), self._see(observations, "reset"), end
+            )
+        return StepResult(end, terminated, truncated)
 
     def observe(self, state: Any) -> np.ndarray:
         """What the learner sees of a batch of the environment's observations."""
@@ -103,7 +112,7 @@ class HostWorld(World):
     def states(self) -> NoReturn:
         self._refuse()
 
-    def step(self, state: Any, action: Any, chance: Any) -> NoReturn:
+    def step(self, state: Any, action: Any, outcome: Any) -> NoReturn:
         self._refuse()
 
     def probabilities(self, state: Any, action: Any) -> NoReturn:
@@ -111,28 +120,36 @@ class HostWorld(World):
 
     def _refuse(self) -> NoReturn:
         raise ValueError(
-            f"environment {self.name!r} can be learned on but not enumerated: it has neither a table of transitions "
-            "(env.unwrapped.P) nor a MiniGrid grid; use emp.train on it, and give observations as states="
+            f"environment {self.name!r} can be learned on but not enumerated: it has neither a "
+            "table of transitions "
+            "(env.unwrapped.P) nor a MiniGrid grid; use emp.train on it, and give observations as "
+            "states="
         )
 
     def _call(self, method: str, parts: int, *args: Any, **options: Any) -> Any:
-        """A call of the environment, which returns this many parts; what goes wrong is said in one sentence."""
+        """A call of the environment, which returns this many parts; what goes wrong is said in one
+        sentence."""
         try:
             returned = getattr(self.env, method)(*args, **options)
         except Exception as error:
             reason = " ".join(str(error).split())
             raise ValueError(
-                f"environment {self.name!r} failed in {method}: {type(error).__name__}: {reason}; mend the environment"
+                f"environment {self.name!r} failed in {method}: {type(error).__name__}: {reason}; "
+                "mend the environment"
             ) from error
         if not isinstance(returned, tuple) or len(returned) != parts:
-            raise ValueError(f"environment {self.name!r} returned no {parts} parts from {method}; mend the environment")
+            raise ValueError(
+                f"environment {self.name!r} returned no {parts} parts from {method}; mend the "
+                "environment"
+            )
         return returned
 
     def _flags(self, flags: Any) -> np.ndarray:
         array = np.array(flags)
         if array.shape != (self.copies,) or array.dtype.kind not in "biu":
             raise ValueError(
-                f"environment {self.name!r} returned terminated or truncated as {array.dtype}{array.shape} from step; "
+                f"environment {self.name!r} returned terminated or truncated as "
+                f"{array.dtype}{array.shape} from step; "
                 f"give one boolean for each of its {self.copies} copies"
             )
         return array.astype(bool)
@@ -142,7 +159,8 @@ class HostWorld(World):
         frames = checked_frames(self._space, np.array(observations), self.name, method)
         if len(frames) != (self.copies if count is None else count):
             raise ValueError(
-                f"environment {self.name!r} returned {len(frames)} observations for {self.copies} copies from "
+                f"environment {self.name!r} returned {len(frames)} observations for {self.copies} "
+                "copies from "
                 f"{method}; mend the environment"
             )
         return frames
@@ -152,18 +170,23 @@ class HostWorld(World):
         if isinstance(space, spaces.Box):
             return (space.low + (actions + 1) / 2 * (space.high - space.low)).astype(space.dtype)
         if isinstance(space, spaces.MultiDiscrete):
-            return (np.stack(np.unravel_index(actions, space.nvec), axis=-1) + space.start).astype(space.dtype)
+            return (np.stack(np.unravel_index(actions, space.nvec), axis=-1) + space.start).astype(
+                space.dtype
+            )
         return (actions + space.start).astype(space.dtype)  # pyright: ignore[reportAttributeAccessIssue] - Discrete
 
 
-def live(env: gymnasium.Env | VectorEnv | Make, copies: int, processes: bool, name: str) -> HostWorld:
+def live(
+    env: gymnasium.Env | VectorEnv | Make, copies: int, processes: bool, name: str
+) -> HostWorld:
     """An environment to act in: a vector environment as it is, else `copies` of a single one."""
     if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
         raise ValueError(f"copies={copies!r} must be a whole number of 1 or more")
     if isinstance(env, VectorEnv):
         if copies > 1 or processes:
             raise ValueError(
-                f"copies={copies} and processes={processes} are for single environments; environment {name!r} is a "
+                f"copies={copies} and processes={processes} are for single environments; "
+                f"environment {name!r} is a "
                 "vector environment already"
             )
         return HostWorld(env, name)
@@ -174,10 +197,15 @@ def live(env: gymnasium.Env | VectorEnv | Make, copies: int, processes: bool, na
     else:
         makers = [env] * copies
     try:
-        vector = _parallel(makers) if processes else SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+        vector = (
+            _parallel(makers)
+            if processes
+            else SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+        )
     except Exception as error:
         raise ValueError(
-            f"environment {name!r} could not be made: {type(error).__name__}: {error}; mend the function that makes it"
+            f"environment {name!r} could not be made: {type(error).__name__}: {error}; mend the "
+            "function that makes it"
         ) from error
     try:
         spec = vector.get_attr("spec")[0]
@@ -205,7 +233,8 @@ def _maker(env: gymnasium.Env, name: str) -> Make:
 
 
 def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
-    """Names of the primitive actions, combinations of choices included; or of the numbers in a vector."""
+    """Names of the primitive actions, combinations of choices included; or of the numbers in a
+    vector."""
     if isinstance(space, spaces.Discrete):
         if space.n > MOST_ACTIONS:
             raise _too_many(space, name)
@@ -213,17 +242,25 @@ def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
     elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         if np.prod(space.nvec.astype(float)) > MOST_ACTIONS:
             raise _too_many(space, name)
-        names = [f"action {tuple(map(int, index + space.start))}" for index in np.ndindex(*space.nvec)]
-    elif isinstance(space, spaces.Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+        names = [
+            f"action {tuple(map(int, index + space.start))}" for index in np.ndindex(*space.nvec)
+        ]
+    elif (
+        isinstance(space, spaces.Box)
+        and len(space.shape) == 1
+        and np.issubdtype(space.dtype, np.floating)
+    ):
         if not space.is_bounded():
             raise ValueError(
-                f"environment {name!r} has actions without bounds, {space}; wrap it so that they have some "
+                f"environment {name!r} has actions without bounds, {space}; wrap it so that they "
+                "have some "
                 "(gymnasium.wrappers.TransformAction)"
             )
         names = [f"number {i}" for i in range(space.shape[0])]
     else:
         raise ValueError(
-            f"environment {name!r} has actions {space}; wrap it so that they are Discrete, MultiDiscrete or a vector "
+            f"environment {name!r} has actions {space}; wrap it so that they are Discrete, "
+            "MultiDiscrete or a vector "
             "(gymnasium.wrappers.TransformAction)"
         )
     return tuple(names)
@@ -231,7 +268,8 @@ def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
 
 def _too_many(space: gymnasium.Space, name: str) -> ValueError:
     return ValueError(
-        f"environment {name!r} has more than {MOST_ACTIONS} actions, {space}; wrap it so that it has fewer "
+        f"environment {name!r} has more than {MOST_ACTIONS} actions, {space}; wrap it so that it "
+        "has fewer "
         "(gymnasium.wrappers.TransformAction)"
     )
 
@@ -250,10 +288,16 @@ def _remedy(space: gymnasium.Space) -> str | None:
     """What to wrap an environment of these observations in, or None where nothing is needed."""
     if isinstance(space, spaces.Dict):
         return (
-            "wrap it in gymnasium.wrappers.FlattenObservation or, for MiniGrid, in minigrid.wrappers.FullyObsWrapper "
+            "wrap it in gymnasium.wrappers.FlattenObservation or, for MiniGrid, in "
+            "minigrid.wrappers.FullyObsWrapper "
             "and then ImgObsWrapper"
         )
-    if not isinstance(space, spaces.Box) or space.dtype is None or len(space.shape) in (0, 2) or len(space.shape) > 3:
+    if (
+        not isinstance(space, spaces.Box)
+        or space.dtype is None
+        or len(space.shape) in (0, 2)
+        or len(space.shape) > 3
+    ):
         pixels = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 2
         if pixels:
             return "wrap it in gymnasium.wrappers.ReshapeObservation to rows, columns and 1 channel"
@@ -263,7 +307,8 @@ def _remedy(space: gymnasium.Space) -> str | None:
     if len(space.shape) == 3 and max(space.shape[:2]) > LARGEST_SIDE:
         grey = "GrayscaleObservation(keep_dim=True) and " if space.shape[2] == 3 else ""
         return (
-            f"wrap it in gymnasium.wrappers.{grey}ResizeObservation to at most {LARGEST_SIDE} rows and columns "
+            f"wrap it in gymnasium.wrappers.{grey}ResizeObservation to at most {LARGEST_SIDE} rows "
+            "and columns "
             "(for Atari 42 are enough)"
         )
     return None
@@ -274,28 +319,44 @@ def _brief(space: gymnasium.Space) -> str:
 
 
 def checked_frames(space: gymnasium.Space, array: np.ndarray, name: str, method: str) -> np.ndarray:
-    """`to_frames` of what is as its space says; for the rest a ValueError names the environment and the call."""
+    """`to_frames` of what is as its space says; for the rest a ValueError names the environment and
+    the call."""
     origin, remedy = f"environment {name!r} returned", f"from {method}; mend the environment"
     if array.shape[1:] != space.shape or array.ndim == 0:
         raise ValueError(
-            f"{origin} observations of shape {array.shape[1:]} {remedy}, whose observation space says {space.shape}"
+            f"{origin} observations of shape {array.shape[1:]} {remedy}, whose observation space "
+            f"says {space.shape}"
         )
     whole = isinstance(space, spaces.Discrete)
-    if array.dtype.kind not in "iu" if whole else not np.can_cast(array.dtype, space.dtype or float, "same_kind"):
-        raise ValueError(f"{origin} observations of type {array.dtype} {remedy}, whose space says {space.dtype}")
-    if isinstance(space, spaces.Discrete) and ((array < space.start) | (array >= space.start + space.n)).any():
+    if (
+        array.dtype.kind not in "iu"
+        if whole
+        else not np.can_cast(array.dtype, space.dtype or float, "same_kind")
+    ):
+        raise ValueError(
+            f"{origin} observations of type {array.dtype} {remedy}, whose space says {space.dtype}"
+        )
+    if (
+        isinstance(space, spaces.Discrete)
+        and ((array < space.start) | (array >= space.start + space.n)).any()
+    ):
         raise ValueError(f"{origin} an observation outside of {space} {remedy}")
     frames = to_frames(space, array)
     if not np.isfinite(frames).all():
-        raise ValueError(f"{origin} NaN or infinity {remedy}, or wrap it in gymnasium.wrappers.TransformObservation")
+        raise ValueError(
+            f"{origin} NaN or infinity {remedy}, or wrap it in "
+            "gymnasium.wrappers.TransformObservation"
+        )
     return frames
 
 
 def final_observations(info: dict[str, Any], copies: Any, name: str) -> np.ndarray:
-    """What these copies of a vector environment that resets in the same step showed last, before they were reset."""
+    """What these copies of a vector environment that resets in the same step showed last, before
+    they were reset."""
     if "final_obs" not in info:
         raise ValueError(
-            f"vector environment {name!r} resets in the same step and gives no info['final_obs'] in step; "
+            f"vector environment {name!r} resets in the same step and gives no info['final_obs'] "
+            "in step; "
             "add it, or use another autoreset mode"
         )
     return np.stack([np.asarray(info["final_obs"][i]) for i in copies])
@@ -306,11 +367,14 @@ def check_rewards(rewards: Any, name: str) -> None:
     array = np.asarray(rewards)
     if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
         shown = " ".join(str(rewards).split())[:60]
-        raise ValueError(f"environment {name!r} returned reward {shown} from step; mend the environment")
+        raise ValueError(
+            f"environment {name!r} returned reward {shown} from step; mend the environment"
+        )
 
 
 def to_frames(space: gymnasium.Space, observations: np.ndarray) -> np.ndarray:
-    """A batch of an environment's observations as the learner sees them: pixels, or `float32` vectors."""
+    """A batch of an environment's observations as the learner sees them: pixels, or `float32`
+    vectors."""
     if isinstance(space, spaces.Discrete):
         numbers = np.arange(space.start, space.start + space.n)
         return (observations[..., None] == numbers).astype(np.float32)

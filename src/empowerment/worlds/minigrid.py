@@ -1,4 +1,5 @@
-"""MiniGrid environments as exact worlds on the host: a state is written into a private copy, stepped and read back."""
+"""MiniGrid environments as exact worlds on the host: a state is written into a private copy,
+stepped and read back."""
 
 import copy
 from collections.abc import Callable
@@ -29,7 +30,8 @@ def is_minigrid(env: Any) -> bool:
 
 
 class _Drawn(BaseException):
-    """A random number was asked for. No `Exception`, so that an environment's own `except` does not hide it."""
+    """A random number was asked for. No `Exception`, so that an environment's own `except` does not
+    hide it."""
 
 
 class _NoChance:
@@ -40,37 +42,44 @@ class _NoChance:
 
 
 class MiniGridWorld(World):
-    """States are rows `uint8[2 * cells + 5]`: the kind of object in every cell, the state of every door, the agent's
-    column, row and direction, the kind of object it carries, and whether the episode has ended. The number of steps
-    taken is no part of it.
+    """States are rows `uint8[2 * cells + 5]`: the kind of object in every cell, the state of every
+    door, the agent's column, row and direction, the kind of object it carries, and whether the
+    episode has ended. The number of steps taken is no part of it.
 
-    A kind is a type, a colour and, for boxes, the kind inside. An object that the environment itself refers to (the
-    door to open, the ball to fetch) is a kind of its own; other objects that look the same are the same.
+    A kind is a type, a colour and, for boxes, the kind inside. An object that the environment
+    itself refers to (the door to open, the ball to fetch) is a kind of its own; other objects that
+    look the same are the same.
 
-    Agents see what the environment shows, where wrappers make that an array (ImgObsWrapper). The Dict that MiniGrid
-    shows by itself is replaced by a picture of the whole grid.
+    Agents see what the environment shows, where wrappers make that an array (ImgObsWrapper). The
+    Dict that MiniGrid shows by itself is replaced by a picture of the whole grid.
     """
 
-    chances = 1
+    outcomes = 1
     on_host = True
 
     def __init__(self, wrapped: gymnasium.Env, name: str):
         env: Any = wrapped.unwrapped
         if env.agent_pos is None or tuple(env.agent_pos) == (-1, -1):
-            raise ValueError(f"environment {name!r} has no grid yet; call env.reset(seed=...) first")
+            raise ValueError(
+                f"environment {name!r} has no grid yet; call env.reset(seed=...) first"
+            )
         if isinstance(env, RoomGridLevel):
             raise ValueError(
-                f"environment {name!r} follows an instruction whose progress is no part of the grid, so it cannot be "
+                f"environment {name!r} follows an instruction whose progress is no part of the "
+                "grid, so it cannot be "
                 "enumerated; use a MiniGrid environment outside of BabyAI"
             )
         if max(env.width, env.height) > LARGEST_SIDE:
             raise ValueError(
-                f"environment {name!r} has a grid of {env.width} x {env.height} cells, and at most {LARGEST_SIDE} a "
+                f"environment {name!r} has a grid of {env.width} x {env.height} cells, and at most "
+                f"{LARGEST_SIDE} a "
                 "side can be enumerated; give learn=True"
             )
         self.name = name
         self._env = _private_copy(env)
-        self._space = wrapped.observation_space if isinstance(wrapped.observation_space, spaces.Box) else None
+        self._space = (
+            wrapped.observation_space if isinstance(wrapped.observation_space, spaces.Box) else None
+        )
         self._views = _private_views(wrapped, self._env)
         self._width, self._height = env.width, env.height
         self._cells = env.width * env.height
@@ -80,7 +89,8 @@ class MiniGridWorld(World):
             self._learn(thing, own)
         if len(self._kinds) > MOST_KINDS:
             raise ValueError(
-                f"environment {name!r} has {len(self._kinds)} kinds of objects, and at most {MOST_KINDS} can be told "
+                f"environment {name!r} has {len(self._kinds)} kinds of objects, and at most "
+                f"{MOST_KINDS} can be told "
                 "apart; give learn=True"
             )
         self._plain = _plain(self._env)
@@ -90,12 +100,18 @@ class MiniGridWorld(World):
         shape = (self._height, self._width)
         types = [self._kinds[k - 1].type if k else "" for k in self.start[: self._cells]]
         walls = np.array([t == "wall" for t in types]).reshape(shape)
-        marks = [(t, *divmod(i, self._width)) for i, t in enumerate(types) if t not in ("", "wall", "floor")]
+        marks = [
+            (t, *divmod(i, self._width))
+            for i, t in enumerate(types)
+            if t not in ("", "wall", "floor")
+        ]
         self.layout = Layout(shape, walls, tuple(marks))
         free = np.array([t in ("", "floor") or self._open(i) for i, t in enumerate(types)])
         self._free = free & self._around(np.array(types).reshape(shape)).ravel()
         for action in range(len(self.actions)):
-            self._step(self.start, action)  # a random environment is refused now rather than half-way
+            self._step(
+                self.start, action
+            )  # a random environment is refused now rather than half-way
         self._looked = False
 
     def states(self) -> np.ndarray:
@@ -107,8 +123,8 @@ class MiniGridWorld(World):
         return states
 
     def _around(self, types: np.ndarray) -> np.ndarray:
-        """Cells on this side of the walls: some grids are empty beyond them, up to the edge, where no step is possible.
-        Doors are passed, but for those that lead there."""
+        """Cells on this side of the walls: some grids are empty beyond them, up to the edge, where
+        no step is possible. Doors are passed, but for those that lead there."""
         for closed in (("wall",), ("wall", "door")):
             passable = ~np.isin(types, closed)
             met = np.zeros_like(passable)
@@ -133,15 +149,19 @@ class MiniGridWorld(World):
         first, _, again = self._shown(np.stack([self.start, other, self.start]), space)
         if not np.array_equal(first, again, equal_nan=True):
             raise ValueError(
-                f"environment {self.name!r} has a wrapper that shows the same state in different ways; give it without "
+                f"environment {self.name!r} has a wrapper that shows the same state in different "
+                "ways; give it without "
                 "that, or learn=True"
             )
 
-    def step(self, state: Any, action: Any, chance: Any) -> np.ndarray:
+    def step(self, state: Any, action: Any, outcome: Any) -> np.ndarray:
         state = np.asarray(state)
-        batch = np.broadcast_shapes(state.shape[:-1], np.shape(action), np.shape(chance))
+        batch = np.broadcast_shapes(state.shape[:-1], np.shape(action), np.shape(outcome))
         flat = np.broadcast_to(state, (*batch, state.shape[-1])).reshape(-1, state.shape[-1])
-        after = [self._step(s, int(a)) for s, a in zip(flat, np.broadcast_to(action, batch).flat, strict=True)]
+        after = [
+            self._step(s, int(a))
+            for s, a in zip(flat, np.broadcast_to(action, batch).flat, strict=True)
+        ]
         return np.array(after, np.uint8).reshape(*batch, state.shape[-1])
 
     def probabilities(self, state: Any, action: Any) -> np.ndarray:
@@ -169,8 +189,8 @@ class MiniGridWorld(World):
         return to_frames(space, frames)
 
     def _pictures(self, flat: np.ndarray) -> np.ndarray:
-        """One pixel a cell: red for the kind of object, green for doors and the agent's direction, blue for what it
-        carries. No two states look the same."""
+        """One pixel a cell: red for the kind of object, green for doors and the agent's direction,
+        blue for what it carries. No two states look the same."""
         picture = np.zeros((len(flat), self._cells, 3), np.uint8)
         scale = 255 // max(len(self._kinds), 1)
         picture[..., 0] = flat[:, : self._cells] * scale
@@ -195,19 +215,22 @@ class MiniGridWorld(World):
             *_, terminated, _, _ = self._env.step(action)
         except _Drawn:
             raise ValueError(
-                f"environment {self.name!r} draws random numbers while stepping, with odds that it does not reveal; "
+                f"environment {self.name!r} draws random numbers while stepping, with odds that it "
+                "does not reveal; "
                 "it can be learned on but not enumerated"
             ) from None
         except (AssertionError, IndexError):
             raise ValueError(
-                f"environment {self.name!r} cannot take a step where the agent looks out of the grid; put walls around "
+                f"environment {self.name!r} cannot take a step where the agent looks out of the "
+                "grid; put walls around "
                 "it, or give learn=True"
             ) from None
         plain = _plain(self._env)
         if plain != self._plain:
             changed = sorted(name for name in plain if plain[name] != self._plain.get(name))
             raise ValueError(
-                f"environment {self.name!r} keeps state of its own beside the grid ({', '.join(changed)}), so it "
+                f"environment {self.name!r} keeps state of its own beside the grid "
+                f"({', '.join(changed)}), so it "
                 "cannot be enumerated; give learn=True"
             )
         return self._read(bool(terminated))
@@ -215,7 +238,10 @@ class MiniGridWorld(World):
     def _write(self, state: np.ndarray) -> None:
         """Put the private copy into this state."""
         env, n = self._env, self._cells
-        env.grid.grid = [self._thing(k, d) for k, d in zip(state[:n].tolist(), state[n : 2 * n].tolist(), strict=True)]
+        env.grid.grid = [
+            self._thing(k, d)
+            for k, d in zip(state[:n].tolist(), state[n : 2 * n].tolist(), strict=True)
+        ]
         for i, thing in enumerate(env.grid.grid):
             if thing is not None and thing.type not in FIXED:
                 thing.cur_pos = (i % self._width, i // self._width)
@@ -230,7 +256,8 @@ class MiniGridWorld(World):
             return None
         if kind > len(self._kinds):
             raise ValueError(
-                f"a state has an object of kind {kind}, and world {self.name!r} has kinds 1 to {len(self._kinds)}; "
+                f"a state has an object of kind {kind}, and world {self.name!r} has kinds 1 to "
+                f"{len(self._kinds)}; "
                 "change those that world.states() gives"
             )
         thing = self._kinds[kind - 1]
@@ -241,14 +268,17 @@ class MiniGridWorld(World):
         return thing
 
     def reader(self, env: MiniGridEnv) -> Callable[[], np.ndarray]:
-        """A function that gives the present state of the environment that this world was just made from, until that is
-        reset or ends."""
+        """A function that gives the present state of the environment that this world was just made
+        from, until that is reset or ends."""
         book: dict[int, tuple[Any, int]] = {}
 
         def note(thing: Any, kind: int) -> None:
             if thing is not None:
                 book[id(thing)] = thing, kind  # the thing itself too, so that its id stays its own
-                note(thing.contains, 0 if thing.contains is None else self._kinds[kind - 1].contains.kind)
+                note(
+                    thing.contains,
+                    0 if thing.contains is None else self._kinds[kind - 1].contains.kind,
+                )
 
         for thing, kind in zip(env.grid.grid, self.start[: self._cells].tolist(), strict=True):
             note(thing, kind)
@@ -267,7 +297,8 @@ class MiniGridWorld(World):
     def _kind(self, thing: Any) -> int:
         if (type(thing), thing.type, thing.color) != thing.look[:3]:
             raise ValueError(
-                f"environment {self.name!r} has an object ({thing.type}) that changes while stepping, so its states "
+                f"environment {self.name!r} has an object ({thing.type}) that changes while "
+                "stepping, so its states "
                 "cannot be numbered; it can be learned on but not enumerated"
             )
         return thing.kind
@@ -278,10 +309,13 @@ class MiniGridWorld(World):
             kinds = [0 if x is None else kind_of(x) for x in things]
         except (AttributeError, KeyError):
             raise ValueError(
-                f"environment {self.name!r} makes new objects while stepping, so its states cannot be numbered; "
+                f"environment {self.name!r} makes new objects while stepping, so its states cannot "
+                "be numbered; "
                 "it can be learned on but not enumerated"
             ) from None
-        doors = [1 + x.encode()[2] if x is not None and x.type == "door" else 0 for x in things[:-1]]
+        doors = [
+            1 + x.encode()[2] if x is not None and x.type == "door" else 0 for x in things[:-1]
+        ]
         x, y = env.agent_pos
         return np.array([*kinds[:-1], *doors, x, y, env.agent_dir, kinds[-1], ended], np.uint8)
 
@@ -292,7 +326,11 @@ class MiniGridWorld(World):
         inside = self._learn(thing.contains, own)
         thing.referred = id(thing) in own
         thing.look = (type(thing), thing.type, thing.color, inside)
-        alike = (i for i, k in enumerate(self._kinds) if k.look == thing.look and not (k.referred or thing.referred))
+        alike = (
+            i
+            for i, k in enumerate(self._kinds)
+            if k.look == thing.look and not (k.referred or thing.referred)
+        )
         number = next(alike, len(self._kinds))
         if number == len(self._kinds):
             self._kinds.append(thing)
@@ -304,7 +342,8 @@ class MiniGridWorld(World):
 
 
 def _private_copy(env: MiniGridEnv) -> MiniGridEnv:
-    """A copy that shares nothing with the user's environment, neither draws nor observes, and has no chance."""
+    """A copy that shares nothing with the user's environment, neither draws nor observes, and has
+    no chance."""
     twin = copy.copy(env)
     windows = {"window": None, "clock": None, "render_mode": None}
     memo: dict[int, Any] = {id(env): twin}  # what refers to the environment refers to its copy
@@ -323,7 +362,9 @@ def _private_views(env: gymnasium.Env, twin: MiniGridEnv) -> list[Any]:
     below: gymnasium.Env = twin
     for i, view in enumerate(views):
         views[i] = copy.copy(view)
-        views[i].__dict__ = {k: copy.deepcopy(v) for k, v in vars(view).items() if k != "env"} | {"env": below}
+        views[i].__dict__ = {k: copy.deepcopy(v) for k, v in vars(view).items() if k != "env"} | {
+            "env": below
+        }
         if hasattr(views[i], "update_running_mean"):
             views[i].update_running_mean = False
         below = views[i]
@@ -335,15 +376,26 @@ def _referred(env: MiniGridEnv) -> list[WorldObj]:
     found = []
     for name, value in vars(env).items():
         if name not in ("grid", "carrying"):
-            found += [x for x in (value if isinstance(value, list | tuple) else [value]) if isinstance(x, WorldObj)]
+            found += [
+                x
+                for x in (value if isinstance(value, list | tuple) else [value])
+                if isinstance(x, WorldObj)
+            ]
     return found
 
 
 def _plain(env: MiniGridEnv) -> dict[str, Any]:
-    """Numbers and texts that an environment keeps beside its grid: what it aims at, what it counts."""
+    """Numbers and texts that an environment keeps beside its grid: what it aims at, what it
+    counts."""
     simple = (bool, int, float, str, type(None))
 
     def is_plain(value: Any) -> bool:
-        return isinstance(value, simple) or (isinstance(value, tuple) and all(isinstance(x, simple) for x in value))
+        return isinstance(value, simple) or (
+            isinstance(value, tuple) and all(isinstance(x, simple) for x in value)
+        )
 
-    return {name: value for name, value in vars(env).items() if name not in OF_THE_STATE and is_plain(value)}
+    return {
+        name: value
+        for name, value in vars(env).items()
+        if name not in OF_THE_STATE and is_plain(value)
+    }

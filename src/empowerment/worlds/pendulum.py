@@ -1,4 +1,5 @@
-"""A pendulum turned by a torque and by noise: smooth, small and not linear, so that a model can be differentiated."""
+"""A pendulum turned by a torque and by noise: smooth, small and not linear, so that a model can be
+differentiated."""
 
 from typing import Any, NamedTuple
 
@@ -18,27 +19,36 @@ class PendulumState(NamedTuple):
 
 
 class Pendulum(World):
-    """ω' = ω + Δ (gravity sin θ + torque a) + noise, θ' = θ + Δ ω' + noise; cos θ, sin θ and ω are seen.
+    """ω' = ω + Δ (gravity sin θ + torque a) + noise, θ' = θ + Δ ω' + noise; cos θ, sin θ and ω are
+    seen.
 
     The torque is bounded in mean power or, with `power=None`, lies between -1 and 1.
     """
 
-    chances = 0
+    outcomes = None
     noise = 2
 
-    def __init__(self, disturbance: float = 0.05, power: float | None = 1.0, torque: float = 2.0, step: float = 0.1):
+    def __init__(
+        self,
+        disturbance: float = 0.05,
+        power: float | None = 1.0,
+        torque: float = 2.0,
+        step: float = 0.1,
+    ):
         _check(disturbance, power, torque, step)
         self.name, self._settings = "pendulum", (disturbance, power, torque, step)
         self.actions = ("torque",)
         self.continuous = Continuous(1, power)
         self.start = PendulumState(*np.full((2, 1), [[np.pi], [0.0]], np.float32))
 
-    def step(self, state: PendulumState, action: Any, chance: Any) -> PendulumState:
+    def step(self, state: PendulumState, action: Any, outcome: Any) -> PendulumState:
         disturbance, _, torque, step = self._settings
         xp = namespace(state.angle, action)
         push = 10.0 * xp.sin(state.angle) + torque * action
-        velocity = state.velocity + step * push + disturbance * chance[..., :1]
-        return PendulumState(state.angle + step * velocity + disturbance * chance[..., 1:], velocity)
+        velocity = state.velocity + step * push + disturbance * outcome[..., :1]
+        return PendulumState(
+            state.angle + step * velocity + disturbance * outcome[..., 1:], velocity
+        )
 
     def observe(self, state: PendulumState) -> Any:
         xp = namespace(state.angle, state.velocity)
@@ -65,4 +75,6 @@ def _check(disturbance: float, power: float | None, torque: float, step: float) 
         if not 0 < value < np.inf:
             raise ValueError(f"{name}={value!r} must be a positive number")
     if power is not None and not 0 < power < np.inf:
-        raise ValueError(f"power={power!r} must be a positive number, or None for torques between -1 and 1")
+        raise ValueError(
+            f"power={power!r} must be a positive number, or None for torques between -1 and 1"
+        )

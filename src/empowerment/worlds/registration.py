@@ -1,4 +1,5 @@
-"""Makes the built-in worlds known to Gymnasium; what they are made of is imported when one is made."""
+"""Makes the built-in worlds known to Gymnasium; what they are made of is imported when one is
+made."""
 
 import gymnasium
 

@@ -67,16 +67,22 @@ def worlds() -> tuple[str, ...]:
 
 
 def make(world: str | os.PathLike[str] | Sequence[Any], **options: Any) -> World:
-    """A built-in world by name, or a map: the path of its text file, its text, or a list of its lines.
+    """A built-in world by name, or a map: the path of its text file, its text, or a list of its
+    lines.
 
-    Options of grid worlds: `slip` (probability that a random move replaces the action) and `bricks`.
+    Options of grid worlds: `slip` (probability that a random move replaces the action) and
+    `bricks`.
 
     >>> make("two-rooms", slip=0.1).chances
     5
     >>> make("#####\\n#a.b#\\n#####").name
     'map'
     """
-    name = "\n".join(_lines(world)) + "\n" if isinstance(world, list | tuple) else os.fspath(cast(str, world))
+    name = (
+        "\n".join(_lines(world)) + "\n"
+        if isinstance(world, list | tuple)
+        else os.fspath(cast(str, world))
+    )
     if "\n" in name:
         name, build = "map", partial(GridWorld, Map.parse(name, "map"))
     elif name in WORLDS:
@@ -99,7 +105,8 @@ def make(world: str | os.PathLike[str] | Sequence[Any], **options: Any) -> World
 
 
 def rebuild(spec: Any) -> World | None:
-    """The world that a `spec` describes, or None if only its program can make it. A spec may come from anywhere."""
+    """The world that a `spec` describes, or None if only its program can make it. A spec may come
+    from anywhere."""
     if spec is None:
         return None
     kind = spec.get("kind") if isinstance(spec, dict) else spec
@@ -107,10 +114,15 @@ def rebuild(spec: Any) -> World | None:
         raise ValueError(f"world of kind {kind!r} is unknown to this version; update empowerment")
     for name, types in SPECS[kind].items():
         if not isinstance(spec.get(name), types):
-            raise ValueError(f"world of kind {kind!r} is described with {name}={spec.get(name)!r}; restore the file")
+            raise ValueError(
+                f"world of kind {kind!r} is described with {name}={spec.get(name)!r}; restore the "
+                "file"
+            )
     if kind != "grid":
         return WORLDS[kind](**{name: value for name, value in spec.items() if name != "kind"})
-    return GridWorld(Map.parse("\n".join(map(str, spec["map"])), spec["name"]), spec["slip"], spec["bricks"])
+    return GridWorld(
+        Map.parse("\n".join(map(str, spec["map"])), spec["name"]), spec["slip"], spec["bricks"]
+    )
 
 
 def did_you_mean(word: str, known: Any) -> str:
@@ -122,16 +134,25 @@ def did_you_mean(word: str, known: Any) -> str:
 def _lines(world: Any) -> list[str]:
     for line in world:
         if not isinstance(line, str):
-            raise ValueError(f"a map is a list of lines of text, and {line!r} is none; give strings such as '#a.#'")
+            raise ValueError(
+                f"a map is a list of lines of text, and {line!r} is none; give strings such as "
+                "'#a.#'"
+            )
     return list(world)
 
 
 def _read(path: Path) -> str:
     if not path.is_file():
-        raise ValueError(f"map file {str(path)!r} does not exist; check the path, or see emp.worlds() for names")
+        raise ValueError(
+            f"map file {str(path)!r} does not exist; check the path, or see emp.worlds() for names"
+        )
     if path.stat().st_size > LARGEST_MAP:
-        raise ValueError(f"map file {str(path)!r} is larger than {LARGEST_MAP // 2**20} MiB; give a smaller map")
+        raise ValueError(
+            f"map file {str(path)!r} is larger than {LARGEST_MAP // 2**20} MiB; give a smaller map"
+        )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"map file {str(path)!r} is not text; draw it with # . b k d l a") from None
+        raise ValueError(
+            f"map file {str(path)!r} is not text; draw it with # . b k d l a"
+        ) from None

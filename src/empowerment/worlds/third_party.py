@@ -1,4 +1,5 @@
-"""Gymnasium environments as worlds. Those that reveal their dynamics are exact; on the others one can learn."""
+"""Gymnasium environments as worlds. Those that reveal their dynamics are exact; on the others one
+can learn."""
 
 import sys
 from typing import Any
@@ -33,19 +34,25 @@ ACTIONS = {
 
 
 def from_gymnasium(
-    env: gymnasium.Env | VectorEnv | Make, learn: bool = False, copies: int = 1, processes: bool = False
+    env: gymnasium.Env | VectorEnv | Make,
+    learn: bool = False,
+    copies: int = 1,
+    processes: bool = False,
 ) -> World:
-    """A world from a Gymnasium environment, a vector environment, or a function that makes an environment.
+    """A world from a Gymnasium environment, a vector environment, or a function that makes an
+    environment.
 
-    Environments with a table of transitions `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi), MiniGrid
-    environments and this package's own become exact worlds. Time limits are left out, since a step counter is no part
-    of a state, and terminal states absorb. The environment itself is not changed. Learned on, MiniGrid is seen through
-    its wrappers (ImgObsWrapper over RGBImgObsWrapper or FullyObsWrapper), and as a picture of the grid without any.
+    Environments with a table of transitions `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi),
+    MiniGrid environments and this package's own become exact worlds. Time limits are left out,
+    since a step counter is no part of a state, and terminal states absorb. The environment itself
+    is not changed. Learned on, MiniGrid is seen through its wrappers (ImgObsWrapper over
+    RGBImgObsWrapper or FullyObsWrapper), and as a picture of the grid without any.
 
-    On every other environment with Discrete, MultiDiscrete or bounded Box actions, and on those with `learn=True`,
-    empowerment is learned by acting in the environment itself, from its own observations (pixels, vectors or numbers):
-    `copies` of it, each in a process of its own with `processes=True` (worth it where a step takes longer than a
-    millisecond; a script then needs `if __name__ == "__main__":`).
+    On every other environment with Discrete, MultiDiscrete or bounded Box actions, and on those
+    with `learn=True`, empowerment is learned by acting in the environment itself, from its own
+    observations (pixels, vectors or numbers): `copies` of it, each in a process of its own with
+    `processes=True` (worth it where a step takes longer than a millisecond; a script then needs `if
+    __name__ == "__main__":`).
 
     >>> import gymnasium
     >>> from_gymnasium(gymnasium.make("FrozenLake-v1")).actions
@@ -56,7 +63,8 @@ def from_gymnasium(
     single = isinstance(env, gymnasium.Env)
     if not single and not isinstance(env, VectorEnv) and not callable(env):
         raise ValueError(
-            f"env is a {type(env).__name__}; give a gymnasium.Env, such as gymnasium.make('FrozenLake-v1'), "
+            f"env is a {type(env).__name__}; give a gymnasium.Env, such as "
+            "gymnasium.make('FrozenLake-v1'), "
             "a vector environment, or a function that makes an environment"
         )
     world = _exact(env) if single and not learn else None
@@ -64,7 +72,8 @@ def from_gymnasium(
         return live(env, copies, processes, name_of(env))
     if copies != 1 or processes:
         raise ValueError(
-            f"copies={copies} and processes={processes} are for learning on the environment itself, and "
+            f"copies={copies} and processes={processes} are for learning on the environment "
+            "itself, and "
             f"{world.name!r} is enumerated; leave them out, or give learn=True"
         )
     return world
@@ -100,16 +109,21 @@ def _refuse_wrappers(env: gymnasium.Env) -> None:
     while isinstance(env, gymnasium.Wrapper):
         if not isinstance(env, HARMLESS) or _steps_otherwise(type(env)):
             raise ValueError(
-                f"wrapper {type(env).__name__} may change what actions do, which the table beneath it does not show; "
+                f"wrapper {type(env).__name__} may change what actions do, which the table beneath "
+                "it does not show; "
                 "give the environment without it, or learn on it as it is with learn=True"
             )
         env = env.env
 
 
 def _steps_otherwise(kind: type) -> bool:
-    """Whether a wrapper of somebody's own, which should only change observations or rewards, has a way to step."""
+    """Whether a wrapper of somebody's own, which should only change observations or rewards, has a
+    way to step."""
     own = kind.__module__.split(".")[0] not in ("gymnasium", "minigrid", "empowerment")
-    return own and kind.step not in (gymnasium.ObservationWrapper.step, gymnasium.RewardWrapper.step)
+    return own and kind.step not in (
+        gymnasium.ObservationWrapper.step,
+        gymnasium.RewardWrapper.step,
+    )
 
 
 def _numbered(table: Any) -> bool:
@@ -120,24 +134,39 @@ def _numbered(table: Any) -> bool:
 def from_table(env: Any) -> TableWorld:
     """`P[s][a]`, a list of (probability, next state, reward, terminated), as an exact world."""
     if getattr(env, "fickle_passenger", False):
-        raise ValueError("fickle_passenger=True is chance that the table P leaves out; make the environment without it")
-    size = len(env.P)
-    if not _numbered(env.P) or not all(_numbered(row) and len(row) == len(env.P[0]) for row in env.P.values()):
         raise ValueError(
-            f"environment {name_of(env)!r} has a table P that is not P[s][a] with states and actions from 0 on; "
+            "fickle_passenger=True is chance that the table P leaves out; make the environment "
+            "without it"
+        )
+    size = len(env.P)
+    if not _numbered(env.P) or not all(
+        _numbered(row) and len(row) == len(env.P[0]) for row in env.P.values()
+    ):
+        raise ValueError(
+            f"environment {name_of(env)!r} has a table P that is not P[s][a] with states and "
+            "actions from 0 on; "
             "give the transitions to emp.from_transitions"
         )
     actions = len(env.P[0])
-    if not all(0 <= int(o[1]) < size for row in env.P.values() for listed in row.values() for o in listed):
-        raise ValueError(f"environment {name_of(env)!r} has a table P that leads to states it does not have; mend it")
+    if not all(
+        0 <= int(o[1]) < size for row in env.P.values() for listed in row.values() for o in listed
+    ):
+        raise ValueError(
+            f"environment {name_of(env)!r} has a table P that leads to states it does not have; "
+            "mend it"
+        )
     outcomes = [[_merged(env.P[s][a]) for a in range(actions)] for s in range(size)]
     terminal = np.zeros(size, bool)
     ends = [
-        int(next_state) for row in env.P.values() for o in row.values() for p, next_state, _, over in o if over and p
+        int(next_state)
+        for row in env.P.values()
+        for o in row.values()
+        for p, next_state, _, over in o
+        if over and p
     ]
     terminal[ends] = True
-    chances = max(len(o) for row in outcomes for o in row)
-    successors = np.tile(np.arange(size)[:, None, None], (1, actions, chances))
+    most = max(len(o) for row in outcomes for o in row)
+    successors = np.tile(np.arange(size)[:, None, None], (1, actions, most))
     odds = np.zeros(successors.shape)
     odds[:, :, 0] = 1
     for s in np.flatnonzero(~terminal):
@@ -165,16 +194,24 @@ def from_table(env: Any) -> TableWorld:
 def _refuse_undecided(env: Any, terminal: np.ndarray, reachable: np.ndarray) -> None:
     """Episodes end in states here, not on the way to them."""
     going_on = [s for s in reachable if not terminal[s]]
-    entered = [int(o[1]) for s in going_on for listed in env.P[int(s)].values() for o in listed if o[0] and not o[3]]
+    entered = [
+        int(o[1])
+        for s in going_on
+        for listed in env.P[int(s)].values()
+        for o in listed
+        if o[0] and not o[3]
+    ]
     if not going_on or terminal[entered].any():
         raise ValueError(
-            f"environment {name_of(env)!r} has a table P in which one and the same state ends an episode or does not, "
+            f"environment {name_of(env)!r} has a table P in which one and the same state ends an "
+            "episode or does not, "
             "so that it cannot be enumerated; give learn=True"
         )
 
 
 def _merged(outcomes: list[tuple[Any, ...]]) -> dict[int, float]:
-    """Probability of each next state; the table may list one several times, and its sums may be off by rounding."""
+    """Probability of each next state; the table may list one several times, and its sums may be off
+    by rounding."""
     merged: dict[int, float] = {}
     for probability, next_state, *_ in outcomes:
         if probability > 0:
@@ -182,7 +219,8 @@ def _merged(outcomes: list[tuple[Any, ...]]) -> dict[int, float]:
     total = sum(merged.values())
     if abs(total - 1) > 1e-9:
         raise ValueError(
-            f"the table P has outcomes {outcomes} whose probabilities sum to {total:.6g}; they must to one"
+            f"the table P has outcomes {outcomes} whose probabilities sum to {total:.6g}; they "
+            "must to one"
         )
     return {next_state: probability / total for next_state, probability in merged.items()}
 
@@ -208,9 +246,15 @@ def _layout(env: Any, size: int) -> tuple[Layout | None, np.ndarray | None]:
     if np.size(getattr(env, "desc", ())) == size:
         shape = env.desc.shape
         kinds = {b"S": "start", b"H": "hole", b"G": "goal"}
-        marks = tuple((kinds[env.desc[r, c]], int(r), int(c)) for r, c in np.ndindex(*shape) if env.desc[r, c] in kinds)
+        marks = tuple(
+            (kinds[env.desc[r, c]], int(r), int(c))
+            for r, c in np.ndindex(*shape)
+            if env.desc[r, c] in kinds
+        )
     elif np.prod(getattr(env, "shape", (0,))) == size:
         shape = tuple(env.shape)
     else:
         return None, None
-    return Layout(shape, np.zeros(shape, bool), marks), np.stack(np.unravel_index(np.arange(size), shape), axis=1)
+    return Layout(shape, np.zeros(shape, bool), marks), np.stack(
+        np.unravel_index(np.arange(size), shape), axis=1
+    )

@@ -14,8 +14,8 @@ State = Any
 def namespace(*arrays: Any) -> Any:
     """The array module (`numpy` or `jax.numpy`) that these arrays belong to.
 
-    One dynamics function then serves exact enumeration, which runs it in NumPy without compiling anything,
-    and learning, which compiles it with JAX.
+    One dynamics function then serves exact enumeration, which runs it in NumPy without compiling
+    anything, and learning, which compiles it with JAX.
     """
     for array in arrays:
         if not isinstance(array, np.ndarray | np.generic | int | float):
@@ -33,7 +33,7 @@ def take(state: State, index: Any) -> State:
     return type(state)(*(x[index] for x in state)) if isinstance(state, tuple) else state[index]
 
 
-def stack(states: list[State]) -> State:
+def concatenate(states: list[State]) -> State:
     """One batch of states from several batches."""
     if isinstance(states[0], tuple):
         return type(states[0])(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
@@ -49,7 +49,8 @@ def blocks(states: State, size: int) -> Iterator[State]:
 def identify(states: State) -> np.ndarray:
     """Whole states as sortable keys, one for each: equal keys if and only if equal states.
 
-    Booleans are packed to bits. Keys are `uint64` where everything fits into eight bytes, else raw bytes.
+    Booleans are packed to bits. Keys are `uint64` where everything fits into eight bytes, else raw
+    bytes.
     """
     parts = [np.asarray(x) for x in leaves(states)]
     parts = [x + 0.0 if x.dtype.kind == "f" else x for x in parts]  # minus zero is zero
@@ -65,7 +66,8 @@ def identify(states: State) -> np.ndarray:
 
 
 def _packed(n: int, parts: list[np.ndarray]) -> np.ndarray:
-    """`uint64[n]`: all columns of all parts side by side in one number, the first one in the lowest bits."""
+    """`uint64[n]`: all columns of all parts side by side in one number, the first one in the lowest
+    bits."""
     keys, low = np.zeros(n, np.uint64), 0
     for part in parts:
         for column in part.view(f"u{part.itemsize}").T:
@@ -90,11 +92,11 @@ class Layout:
     """Things worth drawing on a landscape: (kind, row, column), such as ("key", 2, 2)."""
 
 
-def outcome(probabilities: Any, uniform: Any) -> Any:
+def pick_outcome(probabilities: Any, uniform: Any) -> Any:
     """Which outcome a number between 0 and 1 draws from each row of probabilities, in NumPy or JAX.
 
-    Divided by their sum, the levels end in 1, so that an outcome of probability zero is not drawn; the last one is left
-    out, since rounding must not lead beyond it.
+    Divided by their sum, the levels end in 1, so that an outcome of probability zero is not drawn;
+    the last one is left out, since rounding must not lead beyond it.
     """
     levels = namespace(probabilities).cumsum(probabilities, axis=-1)
     return (uniform[..., None] >= (levels / levels[..., -1:])[..., :-1]).sum(axis=-1)
@@ -102,7 +104,8 @@ def outcome(probabilities: Any, uniform: Any) -> Any:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Actions that are vectors: each number lies between -1 and 1 or, with `power`, anywhere, with E|a|² <= power."""
+    """Actions that are vectors: each number lies between -1 and 1 or, with `power`, anywhere, with
+    E|a|² <= power."""
 
     size: int
     """Numbers in one action."""
@@ -113,10 +116,11 @@ class Continuous:
 class World(ABC):
     """An environment with pure dynamics: `reset`, `step`, `observe`.
 
-    `step(state, action, chance)` is deterministic. `chance` is an index into `probabilities(state, action)`,
-    which has length one where nothing is random: sampling draws the index, exact enumeration visits them all.
-    Where outcomes cannot be listed, `chance` is a vector of `noise` standard normal numbers.
-    Every method takes leading batch dimensions and works on NumPy and JAX arrays.
+    `step(state, action, outcome)` is deterministic. `outcome` is an index into
+    `probabilities(state, action)`, which has length one where nothing is random: sampling draws the
+    index, exact enumeration visits them all. Where outcomes cannot be listed, `outcome` is a vector
+    of `noise` standard normal numbers. Every method takes leading batch dimensions and works on
+    NumPy and JAX arrays.
     """
 
     name: str
@@ -124,8 +128,9 @@ class World(ABC):
     """Names of the primitive actions; of the numbers in an action where they are continuous."""
     continuous: Continuous | None = None
     """What actions are where they are vectors; None where they are numbers 0, 1, ..."""
-    chances: int
-    """How many outcomes one action can have at most; 1 in a deterministic world, 0 where they cannot be listed."""
+    outcomes: int | None
+    """How many outcomes one action can have at most; 1 in a deterministic world, None where they
+    cannot be listed."""
     noise: int = 0
     """How many standard normal numbers one step takes, where outcomes cannot be listed."""
     start: State
@@ -133,20 +138,35 @@ class World(ABC):
     layout: Layout | None = None
     on_host: bool = False
     """Whether `step` and `observe` run in NumPy only and cannot be compiled."""
-    breaks: bool = False
-    """Whether an episode that ends is a simulation that failed, and what led there is to be forgotten."""
+    terminal_is_failure: bool = False
+    """Whether an episode that ends is a simulation that failed, and what led there is to be
+    forgotten."""
 
     @property
     def deterministic(self) -> bool:
-        return self.chances == 1
+        return self.outcomes == 1
+
+    @property
+    def branches(self) -> int:
+        """How many outcomes one action can have at most, where they can be listed."""
+        if self.outcomes is None:
+            raise ValueError(f"outcomes of world {self.name!r} cannot be listed")
+        return self.outcomes
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether actions and their outcomes can be listed."""
+        return self.continuous is None and self.outcomes is not None
 
     @abstractmethod
-    def step(self, state: State, action: Any, chance: Any) -> State:
+    def step(self, state: State, action: Any, outcome: Any) -> State:
         """The next state."""
 
     def probabilities(self, state: State, action: Any) -> Any:
         """Probabilities of the outcomes of an action, `float[..., chances]`."""
-        raise ValueError(f"the outcomes of actions in world {self.name!r} cannot be listed; draw them instead")
+        raise ValueError(
+            f"the outcomes of actions in world {self.name!r} cannot be listed; draw them instead"
+        )
 
     @abstractmethod
     def observe(self, state: State) -> Any:
@@ -154,7 +174,8 @@ class World(ABC):
 
     @abstractmethod
     def states(self) -> State:
-        """A batch of states worth a landscape: every place of the agent, the rest as at the start."""
+        """A batch of states worth a landscape: every place of the agent, the rest as at the
+        start."""
 
     def locate(self, states: State) -> np.ndarray:
         """Row and column of each state on the layout, `int[n, 2]`."""
@@ -165,17 +186,18 @@ class World(ABC):
         first = leaves(state)[0]
         return namespace(first).zeros(first.shape, bool)
 
-    def draw_chance(self, state: State, action: Any, rng: np.random.Generator) -> np.ndarray:
+    def draw_outcome(self, state: State, action: Any, rng: np.random.Generator) -> np.ndarray:
         """Chance for one step from each state, in NumPy."""
         shape = np.shape(self.terminal(state))
         if self.noise:
             return rng.standard_normal((*shape, self.noise), np.float32)
         if self.deterministic:
             return np.zeros(shape, np.int64)
-        return np.asarray(outcome(self.probabilities(state, action), rng.random(shape)))
+        return np.asarray(pick_outcome(self.probabilities(state, action), rng.random(shape)))
 
     def draw_actions(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Actions drawn evenly, in NumPy; normally with the allowed power where only that is bounded."""
+        """Actions drawn evenly, in NumPy; normally with the allowed power where only that is
+        bounded."""
         if self.continuous is None:
             return rng.integers(len(self.actions), size=shape)
         shape, power = (*shape, self.continuous.size), self.continuous.power
@@ -189,11 +211,13 @@ class World(ABC):
         return take(starts, rng.integers(len(leaves(starts)[0]), size=count))
 
     def picture(self, state: State) -> np.ndarray | None:
-        """One state drawn, `uint8[rows, columns, 3]`, where its observation is no picture; None where nothing is."""
+        """One state drawn, `uint8[rows, columns, 3]`, where its observation is no picture; None
+        where nothing is."""
         return None
 
     def spec(self) -> dict[str, Any] | None:
-        """What `rebuild` needs to make this world again, as JSON; None where only its program can."""
+        """What `rebuild` needs to make this world again, as JSON; None where only its program
+        can."""
         return None
 
     def reset(self, key: Any) -> State:
@@ -210,7 +234,12 @@ class World(ABC):
 
 
 def check_world(world: Any) -> None:
-    """A ValueError says what to give in place of a name, an environment or anything else that is no world."""
+    """A ValueError says what to give in place of a name, an environment or anything else that is no
+    world."""
     if not isinstance(world, World):
-        made = f"emp.make({world!r})" if isinstance(world, str) else "emp.make('two-rooms') or emp.from_gymnasium(env)"
+        made = (
+            f"emp.make({world!r})"
+            if isinstance(world, str)
+            else "emp.make('two-rooms') or emp.from_gymnasium(env)"
+        )
         raise ValueError(f"world is a {type(world).__name__}; give a world, such as {made}")

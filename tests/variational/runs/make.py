@@ -1,4 +1,5 @@
-"""Makes the stored run of `test_damage.py` anew: `python tests/variational/runs/make.py`, after a change of format."""
+"""Makes the stored run of `test_damage.py` anew: `python tests/variational/runs/make.py`, after a
+change of format."""
 
 import json
 import shutil
@@ -7,7 +8,15 @@ from pathlib import Path
 import empowerment as emp
 from empowerment.variational import training
 
-SETTINGS = {"updates": 20, "batch": 16, "hidden": 6, "features": 5, "optimiser": "adam", "progress": False}
+SETTINGS = {
+    "updates": 20,
+    "batch": 16,
+    "hidden": 6,
+    "features": 5,
+    "layers": 2,
+    "optimiser": "adam",
+    "progress": False,
+}
 
 if __name__ == "__main__":
     out = Path(__file__).parent / "format-1"

@@ -1,0 +1,434 @@
+"""Where windows (x, a_1..a_K, x') come from: an archive of start states of a world that can be set.
+
+At each update, start states are drawn from the archive in proportion to their priorities
+(stratified sampling), and a sequence is played from each. Priorities follow the squared error of
+the source: rare places such as doorways would otherwise be learned last. Small worlds have all
+their living states in the archive. For larger ones it is a sample: the world's own starts, states
+of random play, and such states from which something rare happened within a window, as when a box
+was pushed; every eighth window then starts where a greedy walker is, so that what greedy agents
+meet is learned.
+
+Inside a window terminal states absorb, as in the exact channel. Where chance decides and the world
+is a table, each sequence is played several times, so that ln q can be averaged over outcomes.
+
+Each device plays and observes its own share of the windows. The archive is the same on every
+device.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+
+from ..reach import closure
+from ..worlds.table import TableWorld
+from ..worlds.world import State, World, blocks, concatenate, identify, leaves, take
+from .acting import act, draw_outcome
+from .config import Config
+from .devices import REPLICATED, SHARDED, constrain, per_device
+from .pictures import PatchTable, UniqueFrames, distinct, patch_table
+from .sequence import actions_of
+
+LARGEST_TABLE = 1024
+"""Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is
+encoded once."""
+LARGEST_HOST_TABLE = 2**15
+"""Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than
+their step."""
+PRIORITISED = 0.6
+"""Share of the starts that are drawn in proportion to the squared error; the rest by the archive's
+first weights."""
+MEMORY = 0.5
+"""What a start's squared error keeps of its old value when the start was drawn again."""
+ROLLOUTS, HOST_ROLLOUTS, ROLLOUT_STEPS = 8192, 1024, 40
+"""Agents, fewer where the world runs on the host, and steps of the random play that the archive is
+filled from."""
+SAMPLE, LARGEST_SAMPLE = 256, 2**26
+"""Observations that the representation's centre and scale are taken from, and how many bytes they
+take at most."""
+LARGEST_ROLLOUTS = 2**31
+"""Bytes of the states and observations of random play; in larger worlds fewer agents play."""
+LARGEST_FRAMES = 2**30
+"""Bytes of all frames of a tabulated world; where they would take more, it is learned without a
+table."""
+RARE, RARE_FLOOR = 0.05, 0.001
+"""A number of changes is rare that at most this share of windows have; fewer than that share count
+for less."""
+WALKERS, EPSILON, RESET_PROBABILITY = 8, 0.2, 0.02
+"""One window in so many starts at a greedy walker; how often a walker takes any action, and how
+often it restarts."""
+
+
+class Batch(NamedTuple):
+    """Windows, with each distinct frame once. Every device has its share of the frames and of the
+    windows on them, and numbers its frames from zero."""
+
+    frames: Shaped[Array, "frames *shape"] | UniqueFrames | PatchTable
+    start: Int[Array, "n"]
+    """Which frame is x."""
+    end: Int[Array, "_"]
+    """Which frame is x'; where a sequence was played several times from its start, all of its ends
+    stand together."""
+    actions: Shaped[Array, "n steps ..."]
+    value: Float[Array, "n"] | None = None
+    """Empowerment of the starts in nats, where a model gives it."""
+    log_q: Float[Array, "n"] | None = None
+    """ln q of each sequence by the EMA decoder, its mean over the ends, where the source is fitted
+    to that."""
+    log_b: Float[Array, "n"] | None = None
+    """ln b(a|x), the log-probability with which each sequence was drawn."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What agents act by."""
+
+    def __call__(self, frames: Any, rows: Any, *, key: Key[Array, ""]) -> Any:
+        """One sequence for each row of the frames, and the log-probability with which it was
+        drawn."""
+        ...
+
+    def value(self, frames: Any, rows: Any) -> Float[Array, "n"]:
+        """ψ of each row of the frames."""
+        ...
+
+
+class ArchiveState(NamedTuple):
+    """What of the archive changes from update to update."""
+
+    errors: Float[Array, "starts"]
+    """Running mean of the squared error of windows from each start."""
+    drawn: Int[Array, "windows"]
+    """Which starts the last update's windows came from; windows of walkers are not among them."""
+    walkers: State
+    """Where the greedy walkers are."""
+
+
+class ArchiveCollector(NamedTuple):
+    """Plays windows from an archive of start states, in a world that can be set."""
+
+    world: World
+    frames: Any
+    """All frames of a tabulated world, or None."""
+    starts: State
+    weights: Float[Array, "starts"]
+    """How often each start is drawn while all errors are equal; they sum to 1."""
+    batch: int
+    mesh: Mesh | None = None
+    """Devices that windows are spread over."""
+    walkers: int = 0
+    """How many windows start at greedy walkers."""
+    outcomes: int = 1
+    """How often each sequence is played from its start."""
+    pieces: PatchTable | None = None
+    """All frames as the patches that they are made of, if these are few."""
+
+    placement = ArchiveState(REPLICATED, REPLICATED, REPLICATED)  # pyright: ignore[reportArgumentType]
+    """The same on every device."""
+
+    @property
+    def pictured(self) -> bool:
+        """Whether agents see pictures of a world on the device, of which many are the same."""
+        return not self.on_host and len(np.shape(self.world.observe(self.world.start))) == 3
+
+    @property
+    def on_host(self) -> bool:
+        """Whether agents act on the host, outside of the compiled loop."""
+        return self.world.on_host
+
+    def init(self, key: Key[Array, ""]) -> ArchiveState:
+        """All errors are equal at first."""
+        drawn = jnp.zeros(self.batch - self.walkers, jnp.int32)
+        return ArchiveState(jnp.ones(len(self.weights)), drawn, self._fresh(self.walkers, key=key))
+
+    def next_starts(
+        self, state: ArchiveState, policy: Policy, *, key: Key[Array, ""]
+    ) -> tuple[ArchiveState, State]:
+        """Where each walker goes next, and starts drawn by priority."""
+        draw_key, walk_key = jax.random.split(key)
+        drawn = stratified(self.priorities(state), self.batch - self.walkers, key=draw_key)
+        starts, walkers = take(jax.tree.map(jnp.asarray, self.starts), drawn), state.walkers
+        if self.walkers:
+            walkers = self._walk(walkers, policy, key=walk_key)
+            starts = jax.tree.map(lambda *x: jnp.concatenate(x), walkers, starts)
+        return ArchiveState(state.errors, drawn, walkers), constrain(self.mesh, starts, SHARDED)
+
+    def collect(
+        self, state: ArchiveState, policy: Policy, *, key: Key[Array, ""]
+    ) -> tuple[ArchiveState, Batch]:
+        """One window from each of the next starts."""
+        start_key, choose_key, act_key = jax.random.split(key, 3)
+        state, starts = self.next_starts(state, policy, key=start_key)
+        frames, rows = per_device(self.mesh, self._look)(starts)
+        actions, log_b = policy(frames, rows, key=choose_key)
+        again, repeated = jax.tree.map(
+            lambda x: jnp.repeat(x, self.outcomes, axis=0), (starts, actions)
+        )
+        ends = constrain(
+            self.mesh, act(self.world, again, repeated, self.outcomes, key=act_key), SHARDED
+        )
+        batch = per_device(self.mesh, self._batch)(starts, actions, log_b, ends)
+        return state, batch
+
+    def feedback(self, state: ArchiveState, errors: Float[Array, "n"]) -> ArchiveState:
+        """Priorities follow the squared error of the windows that were drawn."""
+        squared = constrain(self.mesh, errors**2, REPLICATED)[self.walkers :]
+        total, count = (jnp.zeros_like(state.errors).at[state.drawn].add(x) for x in (squared, 1.0))
+        new = MEMORY * state.errors + (1 - MEMORY) * total / jnp.maximum(count, 1.0)
+        return state._replace(errors=jnp.where(count > 0, new, state.errors))
+
+    def priorities(self, state: ArchiveState) -> Float[Array, "starts"]:
+        """How likely each start is to be drawn next."""
+        by_error = self.weights * state.errors
+        return (1 - PRIORITISED) * self.weights + PRIORITISED * by_error / by_error.sum()
+
+    def _walk(self, walkers: State, policy: Policy, *, key: Key[Array, ""]) -> State:
+        """One step of every walker: mostly by the action that led to the largest ψ in one draw of
+        chance for each; the dead and some others restart."""
+        look_key, stray_key, any_key, reset_key, step_key, fresh_key = jax.random.split(key, 6)
+        count, actions = self.walkers, len(self.world.actions)
+        each = jax.tree.map(lambda x: jnp.repeat(x, actions, axis=0), walkers)
+        action = jnp.tile(jnp.arange(actions), count)
+        following = self.world.step(
+            each, action, draw_outcome(self.world, each, action, key=look_key)
+        )
+        room = 0 if self.mesh is None else -len(action) % self.mesh.size  # every device has as many
+        padded = jax.tree.map(
+            lambda x: jnp.pad(x, [(0, room)] + [(0, 0)] * (x.ndim - 1)), following
+        )
+        values = policy.value(*per_device(self.mesh, self._look)(padded))[: len(action)].reshape(
+            count, actions
+        )
+        strays = jax.random.uniform(stray_key, (count,)) < EPSILON
+        taken = jnp.where(
+            strays, jax.random.randint(any_key, (count,), 0, actions), values.argmax(-1)
+        )
+        # A new draw of chance: an agent does not know it when it chooses.
+        there = self.world.step(
+            walkers, taken, draw_outcome(self.world, walkers, taken, key=step_key)
+        )
+        again = self.world.terminal(there) | (
+            jax.random.uniform(reset_key, (count,)) < RESET_PROBABILITY
+        )
+        return _choose(again, self._fresh(count, key=fresh_key), there)
+
+    def steps_taken(self, updates: int, horizon: int) -> int:
+        """Steps of the world in so many updates."""
+        return updates * horizon * self.batch * self.outcomes
+
+    def sample_frames(self, key: Key[Array, ""]) -> Any:
+        """Observations of agents that acted at random, for the representation's centre and
+        scale."""
+        if self.frames is not None:
+            return self.frames
+        count = max(min(max(self.batch, SAMPLE), LARGEST_SAMPLE // frame_bytes(self.world)), 2)
+        fresh_key, draw_key, act_key = jax.random.split(key, 3)
+        actions = actions_of(self.world).uniform((count, 10), draw_key)
+        agents = act(self.world, self._fresh(count, key=fresh_key), actions, key=act_key)
+        return jnp.asarray(self.world.observe(agents))
+
+    def _fresh(self, count: int, *, key: Key[Array, ""]) -> State:
+        """Starts by the archive's first weights."""
+        return take(
+            jax.tree.map(jnp.asarray, self.starts), stratified(self.weights, count, key=key)
+        )
+
+    def _all(self) -> Any:
+        """All frames of a tabulated world, as they are encoded."""
+        return self.frames if self.pieces is None else self.pieces
+
+    def _look(self, states: State) -> tuple[Any, Any]:
+        """Frames of one device's agents, and which of them each agent sees."""
+        if self.frames is not None:
+            return self._all(), states
+        if self.pictured:
+            order, count, rows = distinct(states)
+            return UniqueFrames(jnp.asarray(self.world.observe(take(states, order))), count), rows
+        frames = jnp.asarray(self.world.observe(states))
+        return frames, jnp.arange(len(frames))
+
+    def _batch(self, starts: State, actions: Any, log_b: Any, ends: State) -> Batch:
+        """One device's windows."""
+        if self.frames is not None:
+            return Batch(self._all(), starts, ends, actions, log_b=log_b)
+        frames, rows = self._look(jax.tree.map(lambda *x: jnp.concatenate(x), starts, ends))
+        return Batch(frames, rows[: len(actions)], rows[len(actions) :], actions, log_b=log_b)
+
+
+def stratified(
+    weights: Float[Array, "n"], count: int, *, key: Key[Array, ""]
+) -> Int[Array, "count"]:
+    """Stratified sampling: `count` numbers in proportion to the weights, one from each of `count`
+    equal shares."""
+    levels = jnp.cumsum(weights)
+    points = (jnp.arange(count) + jax.random.uniform(key, (count,))) / max(count, 1)
+    return jnp.searchsorted(levels, points * levels[-1]).clip(0, len(weights) - 1).astype(jnp.int32)
+
+
+class PicturedTable(TableWorld):
+    """A table whose states are seen as the pictures of the world that it was made from."""
+
+    def __init__(self, table: TableWorld, frames: np.ndarray):
+        super().__init__(
+            table.successors,
+            table.odds,
+            table.name,
+            table.actions,
+            terminals=table.terminal(np.arange(table.size)),
+        )
+        self._frames = frames
+
+    def observe(self, state: Any) -> Any:
+        return jnp.asarray(self._frames)[state]
+
+
+def archive(world: World, config: Config, mesh: Mesh | None = None) -> ArchiveCollector:
+    """The collector of `config.batch` windows an update; small worlds are tabulated first."""
+    table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
+    if table is not None:
+        small, frames, own = table
+        alive = living(small)
+        # Where keys are taken and doors opened for good, what comes before must be met as often as
+        # what comes after.
+        weights = np.full(len(alive), 1 / len(alive))
+        first = np.isin(alive, own)
+        if first.any():
+            weights = 0.5 * weights + 0.5 * first / first.sum()
+        weights = jnp.asarray(weights, jnp.float32)
+        if small.size > LARGEST_TABLE:
+            pictured = PicturedTable(small, frames)
+            return ArchiveCollector(
+                pictured, None, alive, weights, config.batch, mesh, 0, config.outcomes
+            )
+        everything = jnp.asarray(frames)
+        pieces = patch_table(frames)
+        return ArchiveCollector(
+            small, everything, alive, weights, config.batch, mesh, 0, config.outcomes, pieces
+        )
+    if world.on_host and jax.process_count() > 1:
+        raise ValueError(
+            f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one "
+            "process"
+        )
+    starts = beginnings(world, config.horizon)
+    count = len(leaves(starts)[0])
+    walkers = 0 if world.on_host or world.continuous is not None else config.batch // WALKERS
+    return ArchiveCollector(
+        world,
+        None,
+        starts,
+        jnp.full(count, 1 / count),
+        config.batch,
+        None if world.on_host else mesh,
+        walkers,
+        config.outcomes,
+    )
+
+
+def living(world: TableWorld) -> np.ndarray:
+    """Numbers of the states that an episode goes on from."""
+    alive = np.flatnonzero(~np.asarray(world.terminal(np.arange(world.size))))
+    if not alive.size:
+        raise ValueError(
+            f"world {world.name!r} ends in every state that it has, so there is nothing to learn"
+        )
+    return alive
+
+
+def beginnings(world: World, horizon: int) -> State:
+    """The archive of a world too large to tabulate, a third each: the world's own starts; states of
+    random play from which something rare happened within a window, as when a box is pushed; and any
+    living states of random play, each as likely as any other. Without the second on the host, where
+    looking for it takes long."""
+    rng, starts = np.random.default_rng(0), world.states()
+    count, each = len(leaves(starts)[0]), sum(np.asarray(x).nbytes for x in leaves(world.start))
+    fitting = max(LARGEST_ROLLOUTS // (ROLLOUT_STEPS * (each + frame_bytes(world))), 1)
+    rollouts = min(HOST_ROLLOUTS if world.on_host else ROLLOUTS, fitting)
+    size = min(max(count, rollouts), max(LARGEST_ROLLOUTS // (8 * each), 1))
+    path = _rollouts(world, take(starts, rng.integers(count, size=rollouts)), rng)
+    alive = [~np.asarray(world.terminal(states)) for states in path]
+    met = concatenate(
+        [take(states, living) for states, living in zip(path[1:], alive[1:], strict=True)]
+    )
+    _, distinct = np.unique(identify(met), return_index=True)
+    rows = np.arange(size) % count if size >= count else rng.choice(count, size, replace=False)
+    own, any_met = take(starts, rows), take(met, rng.choice(distinct, size))
+    if world.on_host:
+        return concatenate([own, any_met])
+    # Of a long window, what happens late says little of where it began.
+    within = min(horizon, ROLLOUT_STEPS // 2)
+    before = concatenate(
+        [take(states, living) for states, living in zip(path[:-within], alive, strict=False)]
+    )
+    changes = np.concatenate(list(_changes(world, path, alive, within)))
+    eventful = take(before, rng.choice(len(changes), size, p=rare(changes)))
+    return concatenate([own, eventful, any_met])
+
+
+def rare(changes: np.ndarray) -> np.ndarray:
+    """How likely each window is to be picked: each number of changes that few windows have is as
+    likely as any other such, except for the very rarest, which are one or two windows. Where none
+    is rare, all are equally likely."""
+    counts, windows = np.bincount(changes), len(changes)
+    few = counts <= RARE * windows
+    weights = np.where(
+        few | ~few[changes].any(), 1 / np.maximum(counts, RARE_FLOOR * windows), 0.0
+    )[changes]
+    return weights / weights.sum()
+
+
+def _rollouts(world: World, states: State, rng: np.random.Generator) -> list[State]:
+    """Random play: the states before each step and after the last."""
+    path = [states]
+    for _ in range(ROLLOUT_STEPS):
+        action = world.draw_actions((len(leaves(states)[0]),), rng)
+        states = world.step(states, action, world.draw_outcome(states, action, rng))
+        path.append(states)
+    return path
+
+
+def _changes(
+    world: World, path: list[State], alive: list[np.ndarray], horizon: int
+) -> Iterator[np.ndarray]:
+    """How many numbers of the observation differ after a window, for each that begins alive."""
+
+    @jax.jit
+    def count(before: State, after: State) -> Int[Array, "n"]:
+        differ = world.observe(before) != world.observe(after)
+        return differ.sum(axis=tuple(range(1, differ.ndim)))
+
+    together = max(LARGEST_SAMPLE // frame_bytes(world), 1)
+    for before, after, living in zip(path, path[horizon:], alive, strict=False):
+        pairs = zip(blocks(before, together), blocks(after, together), strict=True)
+        yield np.concatenate([np.asarray(count(*pair)) for pair in pairs])[living]
+
+
+def frame_bytes(world: World) -> int:
+    """Bytes of one observation."""
+    return max(np.asarray(world.observe(world.start)).nbytes, 1)
+
+
+def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarray] | None:
+    """The world as a table, its frames and its own starts; None if more than `limit` states are
+    within reach, or if their frames would take too much memory."""
+    starts = world.states()
+    if not world.enumerable or len(leaves(starts)[0]) > limit:
+        return None
+    table = closure(world, starts, limit)
+    if table.size > limit or table.size * frame_bytes(world) > LARGEST_FRAMES:
+        return None
+    odds = np.ones(table.successors.shape) if table.odds is None else table.odds
+    ends = np.asarray(world.terminal(table.states))
+    small = TableWorld(table.successors, odds, world.name, world.actions, terminals=ends)
+    return small, np.asarray(world.observe(table.states)), table.starts
+
+
+def _choose(mask: Bool[Array, "n"], yes: State, no: State) -> State:
+    """Rows of `yes` where the mask is true, else rows of `no`."""
+    return jax.tree.map(
+        lambda a, b: jnp.where(mask.reshape(mask.shape + (1,) * (a.ndim - 1)), a, b), yes, no
+    )

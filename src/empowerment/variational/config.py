@@ -1,0 +1,205 @@
+"""The settings of a training: what each means, its default and its range."""
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Literal, TypeGuard, get_args
+
+import numpy as np
+
+from ..worlds.learnable import HostWorld
+from ..worlds.registry import did_you_mean
+from ..worlds.world import World, check_world
+
+LARGEST = {
+    "horizon": 2**12,
+    "updates": 10**8 - 1,
+    "batch": 2**22,
+    "features": 2**14,
+    "hidden": 2**14,
+    "layers": 2**6,
+    "sequences": 2**20,
+    "outcomes": 2**10,
+}
+"""Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
+LARGEST_SIZE = 2**22
+"""Numbers in an observation, and actions."""
+OUTCOMES = 16
+"""Outcomes of each sequence where chance decides: late in training, differences are smaller than
+the noise of one."""
+Preset = Literal["default", "paper"]
+Optimiser = Literal["muon", "adam", "adagrad"]
+Method = Literal["variational", "importance", "reparameterised", "learned-model"]
+PAPER: dict[str, Any] = {
+    "optimiser": "adagrad",
+    "learning_rate": 0.02,
+    "warm_up": 0.0,
+    "uniform": 0.0,
+    "outcomes": 1,
+    "layers": 2,
+    "ema": 0.0,
+}
+"""Settings of the algorithm as printed."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides what is learned, except the world and the seed."""
+
+    horizon: int = 5
+    """Number of actions in a sequence, K."""
+    preset: Preset = "default"
+    """`paper` is the algorithm as printed, for comparison: ψ by a squared error, each step sees
+    only the previous action, no layer norm, no decoder prior, Adagrad from the first update on."""
+    method: Method = "variational"
+    """By acting only (section 4); or with a model (appendix B): importance sampling, or gradients
+    through the world's own dynamics or through those of a network learned from steps of the world.
+    """
+    beta: float = 1.0
+    """Inverse temperature of the constrained objective; 1 gives empowerment."""
+    updates: int = 3000
+    """Number of updates in all."""
+    batch: int = 2048
+    """Windows an update."""
+    learning_rate: float = 0.012
+    """Highest learning rate; it rises during the first tenth of the updates and falls linearly to
+    zero."""
+    optimiser: Optimiser = "muon"
+    """Muon for matrices and Adam for the rest; or Adam; or Adagrad."""
+    warm_up: float = 0.2
+    """Share of the updates during which all actions are drawn uniformly, so that the decoder is
+    right first."""
+    uniform: float = 0.5
+    """Share of single actions that are drawn uniformly after the warm-up; it falls to zero at 70 %
+    of the updates."""
+    outcomes: int = 1
+    """How often each sequence is played from its start, so that chance averages out; 16 where
+    chance decides."""
+    features: int = 100
+    """Size of the state representation."""
+    hidden: int = 128
+    """Width of the layers of decoder, source and ψ."""
+    layers: int = 4
+    """Rectified layers of decoder and source, at least two; ψ has two."""
+    ema: float = 0.98
+    """Decay of the exponential moving average of the weights, which the source is fitted to and
+    which estimates are made with; 0 for none."""
+    sequences: int = 1000
+    """Sequences at each state for `method="importance"`, S; ten outcomes of each are drawn."""
+
+    @property
+    def as_printed(self) -> bool:
+        """Whether this is the paper's algorithm."""
+        return self.preset == "paper"
+
+
+def make_config(
+    world: World, horizon: int | np.integer, settings: dict[str, Any], resuming: bool = False
+) -> Config:
+    """The configuration of a run in this world; a ValueError says which setting does not fit.
+
+    Settings that would be ignored are refused, except when a run is resumed with those that it was
+    started with.
+    """
+    check_world(world)
+    preset = PAPER if settings.get("preset") == "paper" else {}
+    config = configure(
+        horizon, defaults_for(world, settings.get("method", "variational")) | preset | settings
+    )
+    refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
+    if not resuming:
+        _refuse_ignored(world, config, settings)
+    return config
+
+
+def defaults_for(world: World, method: Any = "variational") -> dict[str, Any]:
+    """Defaults that follow from what kind of world it is: here, whether the outcomes of an action
+    can be listed and are more than one."""
+    several = world.enumerable and not world.deterministic and method == "variational"
+    return {"outcomes": OUTCOMES} if several else {}
+
+
+def configure(horizon: int | np.integer, settings: dict[str, Any]) -> Config:
+    """A checked configuration."""
+    fields = {field.name: field for field in dataclasses.fields(Config)}
+    for name in settings:
+        if name == "horizon":
+            raise ValueError("horizon is no setting; give it after the world")
+        if name not in fields:
+            raise ValueError(
+                f"setting {name!r} is unknown{did_you_mean(name, fields)}; give one of "
+                f"{', '.join(sorted(fields))}"
+            )
+    values: dict[str, Any] = {name: field.default for name, field in fields.items()}
+    values |= settings | {"horizon": horizon}
+    _check(values)
+    whole: dict[str, Any] = {name: int(values[name]) for name in LARGEST}
+    return Config(**(values | whole))
+
+
+def _check(values: dict[str, Any]) -> None:
+    for name, largest in LARGEST.items():
+        value, least = values[name], 2 if name == "layers" else 1
+        if not is_whole(value, least, largest):
+            raise ValueError(f"{name}={value!r} must be a whole number from {least} to {largest:,}")
+    for name in ("beta", "learning_rate"):
+        if not is_number(values[name]) or not 0 < values[name] < float("inf"):
+            raise ValueError(f"{name}={values[name]!r} must be a positive number")
+    if not is_number(values["ema"]) or not 0 <= values["ema"] < 1:
+        raise ValueError(f"ema={values['ema']!r} must be at least 0 and below 1")
+    for name in ("warm_up", "uniform"):
+        if not is_number(values[name]) or not 0 <= values[name] <= 1:
+            raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
+    for name, kind in {"preset": Preset, "optimiser": Optimiser, "method": Method}.items():
+        known = get_args(kind)
+        if values[name] not in known:
+            hint = did_you_mean(str(values[name]), known)
+            raise ValueError(
+                f"{name}={values[name]!r} is unknown{hint}; give {' or '.join(map(repr, known))}"
+            )
+
+
+def is_whole(value: Any, least: int, most: int | None = None) -> TypeGuard[int]:
+    """Whether it is a whole number of any kind within these bounds."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return False
+    return least <= int(value) and (most is None or int(value) <= most)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def refuse_beta(beta: float, continuous: bool, where: str) -> None:
+    """Densities grow without limit as a distribution narrows, so that -H(a) must not be
+    rewarded."""
+    if continuous and beta > 1:
+        raise ValueError(
+            f"beta={beta!r} has no optimum in {where}, where actions are continuous; give at most 1"
+        )
+
+
+def _refuse_ignored(world: World, config: Config, explicit: Collection[str]) -> None:
+    """Refuse settings that were given and would be ignored in this kind of world, or with this
+    method."""
+    ignored: dict[str, str] = {}
+    if config.method != "importance":
+        ignored["sequences"] = "is for method='importance'; give that, or leave it out"
+    else:
+        ignored |= dict.fromkeys(
+            ("warm_up", "uniform"), "does not apply to method='importance'; leave it out"
+        )
+    if config.method != "variational":
+        ignored["outcomes"] = f"does not apply to method={config.method!r}; leave it out"
+    if config.outcomes != 1 and world.deterministic:
+        ignored["outcomes"] = (
+            f"is for worlds where chance decides, which {world.name!r} is not; leave it out"
+        )
+    if isinstance(world, HostWorld) or (world.on_host and world.continuous is not None):
+        ignored["outcomes"] = (
+            f"does not apply to {world.name!r}, whose state is not set; leave it out"
+        )
+    for name, why in ignored.items():
+        if name in explicit:
+            raise ValueError(f"{name}={getattr(config, name)!r} {why}")
