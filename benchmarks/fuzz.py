@@ -129,7 +129,7 @@ def maps(data: Any) -> None:
 def settings(data: Any) -> None:
     import dataclasses
 
-    from empowerment.variational.settings import Config, configure
+    from empowerment.variational.config import Config, configure
 
     names = [field.name for field in dataclasses.fields(Config)] + ["hiden", ""]
     chosen = {data.PickValueInList(names): value(data) for _ in range(data.ConsumeIntInRange(0, 4))}

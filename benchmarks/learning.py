@@ -25,12 +25,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from empowerment.variational.experience import SPREADING, Experience
 
 import empowerment as emp
 from empowerment.variational import training
+from empowerment.variational.collect import ArchiveCollector
 from empowerment.variational.estimator import Estimator
-from empowerment.variational.learner import Learner
+from empowerment.variational.learner import Learner, exponential_psi
 from empowerment.variational.sequence import Categorical
 from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.world import leaves, take
@@ -44,9 +44,10 @@ def build(world, tabulated=True, horizon=5, **settings):
     config = training.configure(horizon, settings)
     if tabulated:
         return training.prepare(world, config)
-    agents = config.batch // config.windows
-    experience = Experience(world, None, world.states(), agents, config.windows, *SPREADING)
-    return training.Run(Learner(config, Categorical(len(world.actions))), experience)
+    starts = world.states()
+    count = len(leaves(starts)[0])
+    where = ArchiveCollector(world, None, starts, jnp.full(count, 1 / count), config.batch)
+    return training.Run(Learner(config, Categorical(len(world.actions)), exponential_psi), where)
 
 
 def updates_per_second(run, seconds=6.0, length=20):

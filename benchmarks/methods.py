@@ -17,10 +17,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from empowerment.variational.settings import configure
 
 import empowerment as emp
 from empowerment.model_based.linearised import linearised
+from empowerment.variational.config import configure
 from empowerment.variational.estimator import Estimator
 from empowerment.variational.training import _updates, prepare
 

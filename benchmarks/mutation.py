@@ -88,7 +88,7 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
 
 
 class Finder(ast.NodeVisitor):
-    """Nodes that can be changed, but for messages and types, which no test is to repeat."""
+    """Nodes that can be changed, except for messages and types, which no test is to repeat."""
 
     def __init__(self) -> None:
         self.found: list[tuple[ast.AST, ast.AST]] = []

@@ -18,11 +18,11 @@ import gymnasium
 import jax
 import minigrid  # noqa: F401  (registers its environments)
 import numpy as np
-from empowerment.variational.settings import Config
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, RGBImgObsWrapper
 
 import empowerment as emp
+from empowerment.variational.config import Config
 from empowerment.variational.learner import Learner
 from empowerment.variational.sequence import Categorical
 

@@ -8,7 +8,7 @@ import pytest
 import empowerment as emp
 from empowerment import __version__, worlds
 from empowerment.cli import main, show
-from empowerment.variational.config import Config
+from empowerment.variational.config import STOCHASTIC, Config
 
 
 def run(capsys, *args):
@@ -83,8 +83,8 @@ def test_exact_prints_one_json_object(capsys, tmp_path):
             ["coordinator"],
         ),
         (
-            ["train", "two-rooms", "--out", "nowhere", "--model", "learned"],
-            ["model='learned'", "reparameterised"],
+            ["train", "two-rooms", "--out", "nowhere", "--preset", "papr"],
+            ["preset='papr'", "did you mean 'paper'?"],
         ),
         (
             ["train", "two-rooms", "--out", "nowhere", "--method", "importanse"],
@@ -228,8 +228,8 @@ def test_memory_that_runs_out_is_one_sentence(capsys, monkeypatch):
 
 def test_help_says_what_is_usual(capsys):
     text = " ".join(run(capsys, "train", "--help")[1].replace("│", " ").split())
-    for name in ("updates", "batch"):
-        assert f"(default: {getattr(Config, name)})" in text
+    assert f"(default: {Config.updates}; {STOCHASTIC['updates']} where chance decides)" in text
+    assert f"(default: {Config.batch})" in text
     for name in ("method", "preset"):
         assert f"(default: {getattr(Config, name)})" in text
     assert "None" not in text

@@ -131,7 +131,7 @@ def test_a_landscape_of_a_world_of_the_same_name_is_refused():
 
 
 class Redrawn(gymnasium.ObservationWrapper):
-    """A lake that freezes over anew at every reset, with holes elsewhere."""
+    """A lake that freezes over again at every reset, with holes elsewhere."""
 
     def observation(self, observation):
         return observation

@@ -22,8 +22,8 @@ WorldName = Annotated[str, arg(metavar="WORLD")]
 Slip = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="(default: 0)")]
 Directory = Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")]
 Place = Annotated[tuple[int, int] | None, arg(metavar="ROW COLUMN", help_behavior_hint="")]
-UPDATES = "(default: 3000)"
-BATCH = "(default: 2048)"
+UPDATES = "(default: 2000; 6000 where chance decides)"
+BATCH = "(default: 1024)"
 
 
 def report_impossible(estimator: Any, land: Any) -> int:
@@ -269,7 +269,7 @@ class Train:
         return any(x is not None for x in (self.coordinator, self.process_id, self.process_count))
 
     def _words(self) -> list[str]:
-        """This command as it was typed, but for what says how many processes there are."""
+        """This command as it was typed, except what says how many processes there are."""
         words = [self.world]
         for field in fields(self)[1:]:
             value = getattr(self, field.name)

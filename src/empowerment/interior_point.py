@@ -158,7 +158,7 @@ def _start(channel: Channels) -> _Point:
 
 
 def _score(channel: Channels, source: Array, log_output: Array) -> Array:
-    """The derivative of F by p_x, D_x + c ln(m_x / p_x), but for a constant."""
+    """The derivative of F by p_x, D_x + c ln(m_x / p_x), except for a constant."""
     value = channel.negentropy - times(channel.rows, log_output)
     return value + channel.c * np.log(channel.copies / source) if channel.c else value
 

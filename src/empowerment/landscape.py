@@ -172,7 +172,7 @@ class Landscape:
             return Landscape._from(path, *_read(Path(path)))
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(
-                f"landscape {str(path)!r} is damaged ({error}); make it anew"
+                f"landscape {str(path)!r} is damaged ({error}); make it again"
             ) from None
 
     @staticmethod
@@ -191,7 +191,7 @@ class Landscape:
         ):
             raise ValueError(
                 f"landscape {str(path)!r} has arrays of different lengths; it is damaged, make it "
-                "anew"
+                "again"
             )
         states = _states(header["state"], header["fields"], parts)
         layout = positions = None
@@ -201,7 +201,7 @@ class Landscape:
             if positions.shape != (n, 2) or (positions < 0).any() or (positions >= shape).any():
                 raise ValueError(
                     f"landscape {str(path)!r} has states outside its walls; it is damaged, make it "
-                    "anew"
+                    "again"
                 )
             layout = Layout(
                 shape, walls, tuple((str(k), int(r), int(c)) for k, r, c in header["marks"])

@@ -142,7 +142,7 @@ def launch(args: list[str], count: int) -> int:
 
 @contextlib.contextmanager
 def _ended_with_children() -> Iterator[None]:
-    """A program that is told to end (SIGTERM) ends what it has started first."""
+    """A program that is asked to end (SIGTERM) ends what it has started first."""
 
     def end(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)

@@ -255,7 +255,7 @@ def test_mini_grids_beyond_the_table(limits, monkeypatch):
 
 
 def test_settings_that_move_agents_do_not_apply():
-    with pytest.raises(ValueError, match=r"outcomes=2 does not apply to 'counter'"):
+    with pytest.raises(ValueError, match=r"outcomes=2 is for worlds where chance decides"):
         emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, outcomes=2, **TINY)
 
 

@@ -98,6 +98,6 @@ def test_a_large_world_shows_each_of_its_states_once():
         "who stays sees the same picture"
     )
     assert (batch.start == batch.end).mean() > 0.95, (
-        "which is encoded once, but for the few that are missed"
+        "which is encoded once, except for the few that are missed"
     )
     assert int(batch.frames.count[0]) < 256

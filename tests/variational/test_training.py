@@ -15,7 +15,7 @@ from empowerment.variational import training
 from empowerment.variational.acting import StratifiedOutcomes
 from empowerment.variational.checkpoint import RunDirectory, flatten
 from empowerment.variational.collect import MEMORY, PRIORITISED, Batch, beginnings, rare, stratified
-from empowerment.variational.config import Config, configure, defaults_for, make_config
+from empowerment.variational.config import STOCHASTIC, Config, configure, defaults_for, make_config
 from empowerment.variational.estimator import Estimator
 from empowerment.variational.learner import Learner, LearnerPolicy, exponential_psi
 from empowerment.variational.objective import decoder_loss
@@ -192,11 +192,11 @@ def test_bad_settings_are_named(small, settings, words):
     ("name", "settings", "words"),
     [
         ("two-rooms", {"outcomes": 2}, "outcomes=2 is for worlds where chance decides"),
-        ("predator-prey", {"outcomes": 2}, "outcomes=2 does not apply to 'predator-prey'"),
+        ("predator-prey", {"outcomes": 2}, "outcomes=2 is for worlds where chance decides"),
         (
             "two-rooms",
             {"method": "importance", "outcomes": 2},
-            "outcomes=2 is for worlds where chance decides",
+            "outcomes=2 does not apply to method='importance'",
         ),
     ],
 )
@@ -373,7 +373,7 @@ def test_defaults_follow_from_what_the_world_says_of_itself(small):
         == defaults_for(slippery, "importance")
         == {}
     )
-    assert defaults_for(slippery) == {"outcomes": 16}
+    assert defaults_for(slippery) == STOCHASTIC
     assert make_config(slippery, 1, {"outcomes": 4}).outcomes == 4
 
 

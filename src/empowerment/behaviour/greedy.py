@@ -108,7 +108,7 @@ def learn_averages(
     length: int = 50,
     seed: int = 0,
 ) -> ModelFree:
-    """Model-free greedy from random play: `walkers` agents take `steps` steps, each starting anew
+    """Model-free greedy from random play: `walkers` agents take `steps` steps, each restarting
     after `length`."""
     refuse_continuous(world, "model-free greedy")
     rng, averages = np.random.default_rng(seed), Averages(len(world.actions))

@@ -134,7 +134,7 @@ def _made(shop: Workshop) -> list[Claim]:
 
 
 def _settings(shop: Workshop) -> dict[str, Any]:
-    """What decides a figure's numbers; a figure made with others is made anew."""
+    """What decides a figure's numbers; a figure made with others is made again."""
     return {
         "version": __version__,
         "worlds": list(shop.figure.worlds),

@@ -4,7 +4,7 @@ in nats.
 S action sequences are drawn once and only their weights are adapted, by Blahut-Arimoto steps whose
 divergences come from J end states drawn for each sequence. A step costs J S² densities, or M S
 where the draws hold only M different ends; they are kept where they fit into `KEPT` entries and
-made anew block by block where they do not.
+made again block by block where they do not.
 """
 
 from collections.abc import Iterator
@@ -115,7 +115,7 @@ class Importance:
     """The estimate with its weights, in nats."""
 
     nats: float
-    """Information of the weighted sequences, from ends drawn anew: on average never above the
+    """Information of the weighted sequences, from ends drawn again: on average never above the
     capacity."""
     error: float
     """Standard error of `nats`."""

@@ -59,7 +59,7 @@ def _finite(value: float) -> float | None:
 
 def _pictures(world: World, episode: Episode) -> tuple[np.ndarray, np.ndarray | None]:
     """`uint8[steps + 1, rows, columns, 3]`: the scenes, with every second pixel or so left out
-    where they are large, but for the agent's; and where it is in them, if they show a plane."""
+    where they are large, except for the agent's; and where it is in them, if they show a plane."""
     scenes = np.stack([scene(world, take(episode.states, t)) for t in range(episode.steps + 1)])
     coarse = -(-max(scenes.shape[1:3]) // LONGEST_SIDE)
     plane = world.layout is not None and scenes.shape[1:3] == world.layout.shape

@@ -46,7 +46,7 @@ class StratifiedOutcomes(NamedTuple):
 
     numbers: Float[Array, "n"]
     grain: Float[Array, "n"]
-    """How far apart the numbers are that rounding leaves; what is finer is drawn anew."""
+    """How far apart the numbers are that rounding leaves; what is finer is drawn again."""
 
     @classmethod
     def spread(cls, rows: int, group: int, *, key: Key[Array, ""]) -> "StratifiedOutcomes":
@@ -66,8 +66,10 @@ class StratifiedOutcomes(NamedTuple):
         )
         grain = jnp.minimum(self.grain / share, 1.0)
         rest = jnp.clip((self.numbers - (upper - share)) / share, 0.0, 1.0)
-        anew = (1 - grain) * rest + grain * jax.random.uniform(key, grain.shape)
-        return outcome, StratifiedOutcomes(jnp.minimum(anew, 1 - jnp.finfo(jnp.float32).eps), grain)
+        fresh = (1 - grain) * rest + grain * jax.random.uniform(key, grain.shape)
+        return outcome, StratifiedOutcomes(
+            jnp.minimum(fresh, 1 - jnp.finfo(jnp.float32).eps), grain
+        )
 
 
 def draw_outcome(

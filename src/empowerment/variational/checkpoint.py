@@ -94,7 +94,9 @@ class RunDirectory:
         try:
             facts = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
-            raise ValueError(f"{str(path)!r} is damaged; train anew, or restore the file") from None
+            raise ValueError(
+                f"{str(path)!r} is damaged; train again, or restore the file"
+            ) from None
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             raise ValueError(
                 f"{str(path)!r} is not of the format that this version reads ({FORMAT}); update "
@@ -103,7 +105,7 @@ class RunDirectory:
         self._identity = facts.pop("sha256", None)
         if self._identity != _digest_of_facts(facts):
             raise ValueError(
-                f"{str(path)!r} is damaged: its checksum does not agree; train anew, or restore "
+                f"{str(path)!r} is damaged: its checksum does not agree; train again, or restore "
                 "the file"
             )
         return facts
@@ -190,7 +192,7 @@ class RunDirectory:
                 complaints.append(str(error))
         if complaints:
             raise ValueError(
-                f"{complaints[0]}, and nothing good is before it; restore it, or train anew"
+                f"{complaints[0]}, and nothing good is before it; restore it, or train again"
             )
         return None
 
@@ -201,7 +203,7 @@ class RunDirectory:
         if len(data) < facts["metrics"] or hashlib.sha256(data).hexdigest() != facts.get("lines"):
             raise ValueError(
                 f"{str(self.metrics)!r} is damaged before update {facts['updates']} (delete it to "
-                "begin curves anew)"
+                "start the curves again)"
             )
 
     def _lines(self, size: int) -> bytes:
@@ -240,7 +242,7 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process writes; a second is told which one does."""
+        """Only one process writes; a second gets a message that names it."""
         with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / "lock", "a+", opener=_no_link)  # noqa: SIM115 - closed below

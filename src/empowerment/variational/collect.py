@@ -131,6 +131,11 @@ class ArchiveCollector(NamedTuple):
     """The same on every device."""
 
     @property
+    def tabulated(self) -> bool:
+        """Whether every state has a number, and its frame is at hand."""
+        return self.frames is not None
+
+    @property
     def pictured(self) -> bool:
         """Whether agents see pictures of a world on the device, of which many are the same."""
         return not self.on_host and len(np.shape(self.world.observe(self.world.start))) == 3

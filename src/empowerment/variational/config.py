@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 
-from ..worlds.learnable import HostWorld
 from ..worlds.registry import did_you_mean
 from ..worlds.world import World, check_world
 
@@ -25,9 +24,11 @@ LARGEST = {
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
-OUTCOMES = 16
-"""Outcomes of each sequence where chance decides: late in training, differences are smaller than
-the noise of one."""
+STOCHASTIC: dict[str, Any] = {"outcomes": 16, "updates": 6000}
+"""Defaults where chance decides. ln q is averaged over the outcomes of a sequence: late in
+training, differences are smaller than the noise of one. The best source is sparse there and
+learned slowly.
+"""
 Preset = Literal["default", "paper"]
 Optimiser = Literal["muon", "adam", "adagrad"]
 Method = Literal["variational", "importance", "reparameterised", "learned-model"]
@@ -58,9 +59,9 @@ class Config:
     """
     beta: float = 1.0
     """Inverse temperature of the constrained objective; 1 gives empowerment."""
-    updates: int = 3000
+    updates: int = 2000
     """Number of updates in all."""
-    batch: int = 2048
+    batch: int = 1024
     """Windows an update."""
     learning_rate: float = 0.012
     """Highest learning rate; it rises during the first tenth of the updates and falls linearly to
@@ -117,7 +118,7 @@ def defaults_for(world: World, method: Any = "variational") -> dict[str, Any]:
     """Defaults that follow from what kind of world it is: here, whether the outcomes of an action
     can be listed and are more than one."""
     several = world.enumerable and not world.deterministic and method == "variational"
-    return {"outcomes": OUTCOMES} if several else {}
+    return STOCHASTIC if several else {}
 
 
 def configure(horizon: int | np.integer, settings: dict[str, Any]) -> Config:
@@ -192,13 +193,10 @@ def _refuse_ignored(world: World, config: Config, explicit: Collection[str]) -> 
         )
     if config.method != "variational":
         ignored["outcomes"] = f"does not apply to method={config.method!r}; leave it out"
-    if config.outcomes != 1 and world.deterministic:
+    elif not world.enumerable or world.deterministic:
         ignored["outcomes"] = (
-            f"is for worlds where chance decides, which {world.name!r} is not; leave it out"
-        )
-    if isinstance(world, HostWorld) or (world.on_host and world.continuous is not None):
-        ignored["outcomes"] = (
-            f"does not apply to {world.name!r}, whose state is not set; leave it out"
+            "is for worlds where chance decides and outcomes can be listed, which "
+            f"{world.name!r} is not; leave it out"
         )
     for name, why in ignored.items():
         if name in explicit:

@@ -1,11 +1,11 @@
-"""All devices of all processes as one mesh: windows are spread over it, and every device holds all
-parameters.
+"""All devices of all processes as one mesh: windows are spread over it, and every device holds
+all parameters.
 
 Learning is one global computation on global arrays, so that what is drawn and learned does not
-depend on how many devices there are (but for rounding: sums are taken in another order). What each
-device does for its own share of the agents, such as observing, encoding and taking gradients, is
-said with `per_device`, so that nothing is sent for it. A single device is a mesh of `None`, on
-which all of this falls away.
+depend on how many devices there are (except for rounding: sums are taken in another order). What
+each device does for its own share of the agents, such as observing, encoding and taking
+gradients, is said with `per_device`, so that nothing is sent for it. A single device is a mesh
+of `None`, on which all of this falls away.
 """
 
 import contextlib

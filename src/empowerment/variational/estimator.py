@@ -9,7 +9,6 @@ import numpy as np
 
 from ..exact import check_states
 from ..landscape import Landscape, learned_nats
-from ..worlds.learnable import HostWorld
 from ..worlds.world import State, World, concatenate, identify, leaves, take
 from .collect import Batch
 from .config import Config, is_whole
@@ -203,7 +202,7 @@ class Estimator:
             )
         if states is None:
             states = world.states()
-        elif isinstance(world, HostWorld):
+        elif not world.settable:
             states = np.asarray(states)
         else:
             states = check_states(world, states)

@@ -74,6 +74,8 @@ class StreamCollector:
     first."""
 
     on_host = True
+    tabulated = False
+    outcomes = 1
     placement = ()
 
     def __init__(self, world: HostWorld | Copies, batch: int, mesh: Mesh | None = None):

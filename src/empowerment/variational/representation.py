@@ -328,13 +328,16 @@ def _deviation(x: Float[Array, "..."]) -> Float[Array, ""]:
     return jnp.sqrt(jnp.mean(x**2))
 
 
-def layer_norm(x: Float[Array, "*n width"]) -> Float[Array, "*n width"]:
-    """Zero mean and unit variance over the features of each row."""
-    x = x - x.mean(-1, keepdims=True)
-    return x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+def layer_norm(x: Float[Array, "n width"]) -> Float[Array, "n width"]:
+    """Zero mean and unit variance over the features of each row.
+
+    Without dimensions of length one: the compiler then finds what drawing and scoring share.
+    """
+    x = x - x.mean(-1)[:, None]
+    return x * jax.lax.rsqrt((x**2).mean(-1) + 1e-5)[:, None]
 
 
-def rectified(x: Float[Array, "*n width"], normalised: bool) -> Float[Array, "*n width"]:
+def rectified(x: Float[Array, "n width"], normalised: bool) -> Float[Array, "n width"]:
     """A layer's output; with layer norm some of it is positive whatever the weights become: no dead
     units."""
     return jax.nn.relu(layer_norm(x) if normalised else x)

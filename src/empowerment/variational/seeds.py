@@ -19,7 +19,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..worlds.learnable import HostWorld
 from ..worlds.world import World, check_world
 from .checkpoint import RunDirectory
 from .estimator import Estimator
@@ -44,7 +43,7 @@ def train_seeds(
     reads the script first.
     """
     check_world(world)
-    if isinstance(world, HostWorld):
+    if not world.settable:
         raise ValueError(
             f"environment {world.name!r} runs in this process only; call emp.train once for each "
             "seed"

@@ -19,9 +19,7 @@ from .. import _version
 from ..files import refuse_unwritable
 from ..limits import refuse_beyond
 from ..worlds.copies import Copies
-from ..worlds.learnable import HostWorld
 from ..worlds.registry import rebuild
-from ..worlds.table import TableWorld
 from ..worlds.world import Continuous, World
 from .checkpoint import RunDirectory
 from .collect import ArchiveCollector, archive
@@ -111,12 +109,12 @@ def train(
     """Learn empowerment by acting in a world, on all devices; returns the same object as
     `emp.load`.
 
-    `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had not
-    been interrupted, but for Gymnasium environments, which cannot be put back into a state and are
-    reset, and for predator-prey, whose copies begin anew. `trackers` are told the metrics as they
-    come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of `Config`;
-    one that would be ignored in this world is refused. `preset="paper"` is the algorithm as
-    printed, for comparison.
+    `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had
+    not been interrupted, except for Gymnasium environments, which cannot be put back into a
+    state and are reset, and for predator-prey, whose copies restart. `trackers` get the metrics
+    as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of
+    `Config`; one that would be ignored in this world is refused. `preset="paper"` is the
+    algorithm as printed, for comparison.
     """
     if resume and out is None:
         raise ValueError(
@@ -151,11 +149,11 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
     learner: Learner
     if config.method == "variational":
         where = _collector(world, config, mesh)
-        known = world.deterministic or getattr(where, "outcomes", 1) > 1
+        known = world.deterministic or where.outcomes > 1
         objective = exponential_psi if known and not config.as_printed else squared_psi
         learner = Learner(config, actions_for(world, config), objective, where.mesh)
         _refuse_uneven(config.batch, learner.mesh)
-        _refuse_large(world, learner, getattr(where, "frames", None) is not None)
+        _refuse_large(world, learner, where.tabulated)
     else:
         from ..model_based.methods import prepare_with_model
 
@@ -201,7 +199,7 @@ def _described(directory: RunDirectory, facts: dict[str, Any]) -> tuple[World | 
         raise ValueError(
             f"{str(directory.path / 'run.json')!r} describes no training ({type(error).__name__}: "
             f"{error}); "
-            "train anew, or restore the file"
+            "train again, or restore the file"
         ) from None
 
 
@@ -260,10 +258,9 @@ def _refuse_large(world: World, learner: Learner, tabulated: bool) -> None:
     Frames are counted three times (as they are painted, kept and read), those of a replay buffer in
     addition; parameters eight times (average, two moments, gradient, and what is in between).
     """
-    shape, batch = _observation(world), learner.config.batch
-    opaque = isinstance(world, HostWorld)
+    shape, batch = world.observation_shape, learner.config.batch
     size = 1 if len(shape) == 3 else 4  # pixels are bytes, all else is float32
-    held = 0 if tabulated else 2 * batch / jax.process_count() * (3 + KEPT * opaque)
+    held = 0 if tabulated else 2 * batch / jax.process_count() * (3 + KEPT * (not world.settable))
     sample = jax.ShapeDtypeStruct((2, *shape), jnp.float32)
     state = jax.eval_shape(lambda x: learner.init(x, key=jax.random.key(0)), sample)
     parameters = sum(np.prod(x.shape, dtype=float) for x in jax.tree.leaves(state.model))
@@ -278,8 +275,8 @@ def _refuse_large(world: World, learner: Learner, tabulated: bool) -> None:
 def _collector(
     world: World, config: Config, mesh: Mesh | None = None
 ) -> ArchiveCollector | StreamCollector:
-    if isinstance(world, HostWorld):
-        return StreamCollector(world, config.batch, mesh)
+    if not world.settable:
+        return StreamCollector(cast(Any, world), config.batch, mesh)
     if world.on_host and world.continuous is not None:
         copies = -(-config.batch // (REUSE * jax.process_count()))
         return StreamCollector(Copies(world, copies, RESTART), config.batch, mesh)
@@ -291,7 +288,7 @@ def _facts(world: World, config: Config, seed: int, pixels: bool) -> dict[str, A
         "world": world.spec(),
         "identity": _identity(world),
         "observation": {
-            "shape": list(_observation(world)),
+            "shape": list(world.observation_shape),
             "dtype": "uint8" if pixels else "float32",
         },
         "actions": len(world.actions)
@@ -313,19 +310,8 @@ def _identity(world: World) -> dict[str, str] | None:
     than the name."""
     if world.spec() is not None:
         return None
-    tables = isinstance(world, TableWorld)
-    # Rounded, since other machines may differ in the last digits.
-    table = (
-        {"table": digest({"successors": world.successors, "odds": world.odds.round(9)}, "")}
-        if tables
-        else {}
-    )
-    return {"name": world.name, **table}
-
-
-def _observation(world: World) -> tuple[int, ...]:
-    """Shape of what the learner sees."""
-    return world.shape if isinstance(world, HostWorld) else np.shape(world.observe(world.start))
+    table = world.table()
+    return {"name": world.name} | ({"table": digest(table, "")} if table else {})
 
 
 @contextlib.contextmanager
@@ -393,7 +379,7 @@ def _restored(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> C
     missing = not directory.metrics.exists()
     directory.tidy(state["metrics"], state["updates"])
     if missing:
-        print(f"{str(directory.metrics)!r} is missing; its curves begin anew", file=sys.stderr)
+        print(f"{str(directory.metrics)!r} is missing; its curves start again", file=sys.stderr)
         directory.save(
             state["updates"], restored
         )  # which no longer counts on the lines that are gone

@@ -26,7 +26,7 @@ def unflatten(like: Any, arrays: dict[str, np.ndarray], source: str) -> Any:
     if set(named) != set(arrays):
         odd = sorted(set(named) ^ set(arrays))[0]
         raise ValueError(
-            f"{source} does not fit its run: {odd!r} is missing or not expected; train anew"
+            f"{source} does not fit its run: {odd!r} is missing or not expected; train again"
         )
     for name, leaf in named.items():
         expected = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
@@ -34,7 +34,7 @@ def unflatten(like: Any, arrays: dict[str, np.ndarray], source: str) -> Any:
             raise ValueError(
                 f"{source} does not fit its run: {name!r} is "
                 f"{arrays[name].dtype}{arrays[name].shape} and should be "
-                f"{expected.dtype}{expected.shape}; train anew"
+                f"{expected.dtype}{expected.shape}; train again"
             )
     given = {name: jnp.asarray(arrays[name]) for name in named}
     new = [

@@ -32,7 +32,7 @@ class Beneath:
             world: Any = from_gymnasium(self._env)
             self._read = world.reader(self._inner)
             return world, world.signature()
-        if getattr(self._inner, "P", None) is not self._table:  # drawn anew by the reset
+        if getattr(self._inner, "P", None) is not self._table:  # drawn again by the reset
             self._table, self._drawn = self._inner.P, self._drawn + 1
             self._fixed = from_gymnasium(self._env)
         if not isinstance(self._inner, WorldEnv) and not hasattr(self._inner, "s"):

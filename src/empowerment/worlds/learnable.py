@@ -42,6 +42,7 @@ class HostWorld(World):
 
     outcomes = None  # not known
     on_host = True
+    settable = False
 
     def __init__(self, env: VectorEnv, name: str):
         self.name, self.env, self.copies = name, env, env.num_envs
@@ -61,6 +62,10 @@ class HostWorld(World):
         """What each copy shows now, as the learner sees it."""
         self.needs_reset = np.ones(self.copies, bool)
         """Copies whose episode is over and whose next step is a reset, whatever the action."""
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return self.shape
 
     def terminal(self, state: Any) -> np.ndarray:
         """An observation does not tell."""

@@ -124,7 +124,7 @@ class MiniGridWorld(World):
 
     def _around(self, types: np.ndarray) -> np.ndarray:
         """Cells on this side of the walls: some grids are empty beyond them, up to the edge, where
-        no step is possible. Doors are passed, but for those that lead there."""
+        no step is possible. Doors are passed, except those that lead there."""
         for closed in (("wall",), ("wall", "door")):
             passable = ~np.isin(types, closed)
             met = np.zeros_like(passable)

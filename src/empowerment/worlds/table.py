@@ -39,6 +39,10 @@ class TableWorld(World):
             np.arange(self.size, dtype=np.int32) if shown is None else shown.astype(np.int32)
         )
 
+    def table(self) -> dict[str, np.ndarray]:
+        """Successors and odds, rounded: other machines may differ in the last digits."""
+        return {"successors": self.successors, "odds": self.odds.round(9)}
+
     def step(self, state: Any, action: Any, outcome: Any) -> Any:
         return namespace(state, action, outcome).asarray(self.successors)[state, action, outcome]
 

@@ -136,6 +136,8 @@ class World(ABC):
     start: State
     """The state the world starts in, without batch dimensions."""
     layout: Layout | None = None
+    settable: bool = True
+    """Whether `step` can be called on any state; otherwise the world can only be acted in."""
     on_host: bool = False
     """Whether `step` and `observe` run in NumPy only and cannot be compiled."""
     terminal_is_failure: bool = False
@@ -145,6 +147,15 @@ class World(ABC):
     @property
     def deterministic(self) -> bool:
         return self.outcomes == 1
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Shape of what the agent sees."""
+        return np.shape(self.observe(self.start))
+
+    def table(self) -> dict[str, np.ndarray]:
+        """What tells the world from others of its name, where it is a table."""
+        return {}
 
     @property
     def branches(self) -> int:

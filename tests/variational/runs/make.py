@@ -1,4 +1,4 @@
-"""Makes the stored run of `test_damage.py` anew: `python tests/variational/runs/make.py`, after a
+"""Makes the stored run of `test_damage.py` again: `python tests/variational/runs/make.py`, after a
 change of format."""
 
 import json
