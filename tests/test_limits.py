@@ -39,10 +39,10 @@ def test_a_large_map_is_not_killed(tmp_path):
     assert lines[0] == "exact 248004"
     assert "too large to enumerate: 248,003 states of 250,006 bytes" in lines[1]
     assert (
-        "with 2,048 windows an update and observations of 500 x 500 x 3 numbers, needs about"
+        "with 1,024 windows an update and observations of 500 x 500 x 3 numbers, needs about"
         in lines[2]
     )
-    assert "give a smaller batch (batch=256)" in lines[2]
+    assert "give a smaller batch (batch=128)" in lines[2]
 
 
 def test_memory_is_what_all_limits_leave(monkeypatch):
@@ -60,7 +60,7 @@ def test_a_world_whose_pictures_are_too_many_is_learned_without_a_table(monkeypa
     world = emp.make(["######", "#a...#", "#....#", "######"])
     config = make_config(world, 2, {"batch": 16})
     assert training._collector(world, config).frames is not None
-    monkeypatch.setattr(experience, "LARGEST_FRAMES", 100)
+    monkeypatch.setattr(collect, "LARGEST_FRAMES", 100)
     assert training._collector(world, config).frames is None
     assert np.isfinite(
         emp.train(world, 1, updates=2, batch=16, progress=False).landscape().nats
@@ -70,7 +70,7 @@ def test_a_world_whose_pictures_are_too_many_is_learned_without_a_table(monkeypa
 def test_starts_of_a_large_world_are_drawn_from_all_of_it(monkeypatch):
     world = emp.make("box-movable")
     all_starts = collect.beginnings(world, 2)
-    monkeypatch.setattr(experience, "LARGEST_ROLLOUTS", 2**20)
+    monkeypatch.setattr(collect, "LARGEST_ROLLOUTS", 2**20)
     few = collect.beginnings(world, 2)
     assert len(few.agent) < len(all_starts.agent)
     own = few.agent[: len(few.agent) // 3]

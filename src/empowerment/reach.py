@@ -25,9 +25,9 @@ class Table:
     found."""
 
     successors: np.ndarray
-    """`int32[m, actions, chances]`: for the m states fewer than K steps away from a start"""
+    """`int32[m, actions, outcomes]`: for the m states fewer than K steps away from a start"""
     odds: np.ndarray | None
-    """`float64[m, actions, chances]`, or None where nothing is random"""
+    """`float64[m, actions, outcomes]`, or None where nothing is random"""
     starts: np.ndarray
     """`int32[n]`: the number of each start"""
     size: int

@@ -113,9 +113,7 @@ def test_importance_weights_are_those_of_every_state():
     assert len(run.collector.starts) > 2 * len(world.states().agent)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"), [("point-mass", {"method": "reparameterised", "model": "learned"})]
-)
+@pytest.mark.parametrize(("name", "settings"), [("point-mass", {"method": "learned-model"})])
 def test_runs_with_a_model_are_kept_and_taken_up(name, settings, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "CHUNK", 10)
     rough = partial(learn_world, transitions=512, hidden=8, updates=20)
@@ -136,21 +134,20 @@ def test_runs_with_a_model_are_kept_and_taken_up(name, settings, tmp_path, monke
         flatten(whole.model).values(), flatten(resumed.model).values(), strict=True
     ):
         assert np.array_equal(one, two)
-    assert emp.load(tmp_path / "cut").config.method == "reparameterised"
+    assert emp.load(tmp_path / "cut").config.method == "learned-model"
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
         ("two-rooms", {"method": "reparameterised"}, "needs continuous actions"),
-        ("point-mass", {"method": "importance"}, "needs a table of chances"),
+        ("point-mass", {"method": "importance"}, "needs a table of outcomes"),
         ("two-rooms", {"method": "magic"}, "method='magic' is unknown"),
         (
             "point-mass",
             {"method": "reparameterised", "beta": 0.5},
             "beta=0.5 is for method='variational'",
         ),
-        ("point-mass", {"method": "reparameterised", "model": "mine"}, "model='mine' is unknown"),
     ],
 )
 def test_what_a_method_cannot_do_is_said(name, settings, words):

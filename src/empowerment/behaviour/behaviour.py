@@ -91,7 +91,7 @@ def refuse_continuous(world: World, behaviour: str) -> None:
 
 def outcomes(world: World, states: State) -> tuple[State, np.ndarray]:
     """All outcomes of all actions as one flat batch, and their probabilities `float64[n, actions,
-    chances]`.
+    outcomes]`.
 
     Where outcomes cannot be listed, two opposite draws of the noise stand for them, the same for
     every action, so that actions are compared and not draws.

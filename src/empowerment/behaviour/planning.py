@@ -78,8 +78,8 @@ def value_iteration(
     """Q(s, a) = Σ_s' p(s'|s, a) (r + γ max_a' Q(s', a')), `float64[states, actions]`, within
     `tolerance`.
 
-    All three arrays are `[states, actions, chances]`. One sweep brings Q nearer by the factor γ, so
-    a change of (1 - γ) / γ times the tolerance proves it.
+    All three arrays are `[states, actions, outcomes]`. One sweep brings Q nearer by the factor
+    γ, so a change of (1 - γ) / γ times the tolerance proves it.
     """
     here = (odds * rewards).sum(axis=-1)
     scores, change = np.zeros_like(here), np.inf
@@ -203,7 +203,7 @@ def _closure(world: World, starts: State) -> Table:
 
 
 def _rewards(world: World, graph: Table, reward: Reward) -> np.ndarray:
-    """The reward of every outcome of every action, `float64[states, actions, chances]`."""
+    """The reward of every outcome of every action, `float64[states, actions, outcomes]`."""
     m, actions, outcomes = graph.successors.shape
     states = take(graph.states, np.repeat(np.arange(m), actions * outcomes))
     moves = np.tile(np.repeat(np.arange(actions), outcomes), m)

@@ -215,7 +215,7 @@ def sampled_rows(
     world: World, state: State, horizon: int, count: int, rng: np.random.Generator
 ) -> Discrete:
     """The channel of `count` uniform action sequences from one state, from the world's own table of
-    chances."""
+    outcomes."""
     return Discrete(rows_of(world, state, rng.integers(len(world.actions), size=(count, horizon))))
 
 

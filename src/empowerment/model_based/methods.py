@@ -32,7 +32,7 @@ def _importance(world: World, config: Config, seed: int) -> tuple[Learner, Any]:
     table = tabulate(world, LARGEST_TABLE)
     if table is None:
         raise ValueError(
-            f"method='importance' needs a table of chances with at most {LARGEST_TABLE} states, "
+            f"method='importance' needs a table of outcomes with at most {LARGEST_TABLE} states, "
             "which world "
             f"{world.name!r} does not have; use method='variational', or model_based.importance "
             "for one state"

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ..channel import rows_of
 from ..variational.acting import act
-from ..variational.collect import Batch, Policy
+from ..variational.collect import Batch, Draw
 from ..variational.config import Config
 from ..variational.learner import Info, Model, describe
 from ..variational.objective import psi_error
@@ -49,7 +49,7 @@ class FixedCollector(NamedTuple):
         return self.frames
 
     def collect(
-        self, agents: tuple[()], policy: Policy, *, key: Key[Array, ""]
+        self, agents: tuple[()], policy: Draw, *, key: Key[Array, ""]
     ) -> tuple[tuple[()], Batch]:
         """Windows from random starts, by the weights; the source is not asked."""
         keys = jax.random.split(key, 3)

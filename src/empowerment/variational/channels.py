@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from .collect import Batch, Policy
+from .collect import Batch, Draw
 from .host import generator
 from .keys import seed_key
 from .sequence import Actions, Categorical, Gaussian
@@ -122,7 +122,7 @@ class ChannelCollector:
         )
 
     def collect(
-        self, agents: tuple[()], choose: Policy, *, key: Key[Array, ""]
+        self, agents: tuple[()], choose: Draw, *, key: Key[Array, ""]
     ) -> tuple[tuple[()], Batch]:
         """Send a batch of inputs of the present source."""
         draw, send = jax.random.split(key)

@@ -15,7 +15,7 @@ Each device plays and observes its own share of the windows. The archive is the 
 device.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -81,6 +81,10 @@ class Batch(NamedTuple):
     to that."""
     log_b: Float[Array, "n"] | None = None
     """ln b(a|x), the log-probability with which each sequence was drawn."""
+
+
+Draw = Callable[..., Any]
+"""`draw(frames, rows, key=)`: a sequence for each row of the frames, and ln b of each."""
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Key
 
 from ..worlds.copies import Copies
 from ..worlds.learnable import HostWorld
-from .collect import Batch, Policy
+from .collect import Batch, Draw
 from .devices import SHARDED, from_leader, local, shardings
 from .learner import Learner, State
 
@@ -105,7 +105,7 @@ class StreamCollector:
         return jnp.asarray(from_leader(np.concatenate(seen)))
 
     def collect(
-        self, agents: tuple[()], choose: Policy, *, key: Key[Array, ""]
+        self, agents: tuple[()], choose: Draw, *, key: Key[Array, ""]
     ) -> tuple[tuple[()], Batch]:
         """Play some windows with the present source, then draw a mini-batch of recent ones."""
         key, seed = jax.random.split(_own(key))

@@ -73,7 +73,7 @@ def make(world: str | os.PathLike[str] | Sequence[Any], **options: Any) -> World
     Options of grid worlds: `slip` (probability that a random move replaces the action) and
     `bricks`.
 
-    >>> make("two-rooms", slip=0.1).chances
+    >>> make("two-rooms", slip=0.1).outcomes
     5
     >>> make("#####\\n#a.b#\\n#####").name
     'map'

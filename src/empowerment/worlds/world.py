@@ -174,7 +174,7 @@ class World(ABC):
         """The next state."""
 
     def probabilities(self, state: State, action: Any) -> Any:
-        """Probabilities of the outcomes of an action, `float[..., chances]`."""
+        """Probabilities of the outcomes of an action, `float[..., outcomes]`."""
         raise ValueError(
             f"the outcomes of actions in world {self.name!r} cannot be listed; draw them instead"
         )
