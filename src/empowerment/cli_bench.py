@@ -14,6 +14,7 @@ from .bench.runner import as_csv, rows_of, run, summary
 from .bench.tasks import tasks
 from .bench.verify import fingerprint, verify
 from .console import Switch, say, show
+from .figures.workshop import provenance, write_json
 from .files import refuse_unwritable, write_atomically
 from .report import build_report
 
@@ -134,6 +135,7 @@ class Run:
         )
         found = summary(rows)
         write_atomically(self.out / "table.csv", as_csv(found).encode())
+        write_json(self.out / "provenance.json", provenance())
         page = build_report(self.out)
         say(f"wrote {self.out / 'table.csv'} and {page}")
         show({"rows": found}, self.json, _table(found))

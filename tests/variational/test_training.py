@@ -174,7 +174,7 @@ def test_uniform_share_falls_from_one_to_zero():
         ({"optimiser": "sgd"}, "optimiser='sgd'"),
         ({"hiden": 5}, "did you mean 'hidden'"),
         ({"ema": 1.0}, r"ema=1.0 must be at least 0 and below 1"),
-        ({"preset": "papr"}, "preset='papr' is unknown; did you mean 'paper'"),
+        ({"preset": "papr"}, r"preset='papr' is unknown \(did you mean 'paper'\?\)"),
         ({"sequences": 100}, r"sequences=100 is for method='importance'"),
         (
             {"method": "importance", "warm_up": 0.1},

@@ -19,7 +19,7 @@ def test_probabilities_and_successors_describe_the_same_world():
 def test_a_number_draws_an_outcome(array):
     """Levels 0.3 and 1.0; the third outcome, of probability zero, is never drawn."""
     odds = array(np.array([[0.3, 0.7, 0.0]] * 4, np.float32))
-    drawn = jax.jit(outcome)(odds, array(np.array([0.0, 0.29, 0.31, 1 - 2**-24], np.float32)))
+    drawn = jax.jit(pick_outcome)(odds, array(np.array([0.0, 0.29, 0.31, 1 - 2**-24], np.float32)))
     assert np.asarray(drawn).tolist() == [0, 0, 1, 1]
     assert np.asarray(pick_outcome(np.asarray(odds)[0], np.float32(0.5))).tolist() == 1
 
