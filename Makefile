@@ -4,7 +4,7 @@ check:
 	ruff format --check .
 	ruff check .
 	pyright
-	python -m pytest -n 2
+	python -m pytest -n 2 --dist worksteal
 
 format:
 	ruff format .
