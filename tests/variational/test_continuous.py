@@ -12,7 +12,7 @@ from empowerment.gaussian import linear_empowerment
 from empowerment.variational import estimator
 from empowerment.variational.collect import Batch
 from empowerment.variational.config import configure
-from empowerment.variational.learner import PRICE_RATE, Learner, cost
+from empowerment.variational.learner import POWER_RATE, Learner, cost
 from empowerment.variational.sequence import Gaussian
 
 SMALL = {"batch": 512, "features": 32, "hidden": 64}
@@ -34,20 +34,22 @@ def test_power_beyond_what_is_allowed_makes_it_dearer():
     """Power 4 for two numbers is a variance of 2 each. Its first price is 1 / (2 * 2)."""
     where = learner()
     state = where.init(jnp.ones((4, 3)) * jnp.arange(4.0)[:, None], key=jax.random.key(0))
-    assert float(state.model.price) == pytest.approx(0.25)
+    assert float(state.model.power_multiplier) == pytest.approx(0.25)
     for scale, direction in ((1.0, -1), (2.0, 1)):
         after, _ = where.update(state, windows(scale))
         excess = scale**2 / 2 - 1
         assert np.sign(excess) == direction
-        assert float(after.model.price) == pytest.approx(0.25 + PRICE_RATE * excess / 2, rel=1e-4)
+        assert float(after.model.power_multiplier) == pytest.approx(
+            0.25 + POWER_RATE * excess / 2, rel=1e-4
+        )
 
 
-def test_what_power_costs_is_refunded():
+def test_what_power_costs_is_dual_offseted():
     """Price 1/4: a sequence of |a|² = 16 costs 4 nats, and the allowed power of two actions, 8, is
     2 nats."""
     state = learner().init(jnp.ones((4, 3)) * jnp.arange(4.0)[:, None], key=jax.random.key(0))
     assert np.allclose(cost(state.model, windows(2.0).actions), 4.0)
-    assert float(state.model.refund()) == pytest.approx(2.0)
+    assert float(state.model.dual_offset()) == pytest.approx(2.0)
     frames = jnp.ones((2, 3))
     psi = state.model.psi(state.model.representation(frames))
     assert np.allclose(state.model.empowerment(frames, 1.0), psi + 2.0)

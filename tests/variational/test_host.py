@@ -245,6 +245,7 @@ def test_what_is_learned_on_the_host_is_exact_empowerment():
 def test_mini_grids_beyond_the_table(limits, monkeypatch):
     monkeypatch.setattr(collect, "LARGEST_TABLE", limits[0])
     monkeypatch.setattr(collect, "LARGEST_HOST_TABLE", limits[1])
+    monkeypatch.setattr(collect, "HOST_ROLLOUTS", 16)
     env = gymnasium.make("MiniGrid-Empty-5x5-v0")
     env.reset(seed=0)
     world = emp.from_gymnasium(env)

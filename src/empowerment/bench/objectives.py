@@ -35,11 +35,13 @@ def contrastive(model: Model, batch: Batch, config: Config) -> tuple[Any, tuple[
     log_h = jax.lax.stop_gradient(log_h)
     features = model.representation(batch.frames)
     context = model.decoder.context(features, batch.start, batch.end)
-    others = [
-        model.decoder.log_prob(context, jnp.roll(batch.actions, j, axis=0))
-        for j in range(1, NEGATIVES)
-    ]
-    values = log_q - jax.nn.logsumexp(jnp.stack([log_q, *others]), axis=0) + jnp.log(NEGATIVES)
+
+    def of_others(j: Any) -> Any:
+        return model.decoder.log_prob(context, jnp.roll(batch.actions, j, axis=0))
+
+    others = jax.lax.map(jax.checkpoint(of_others), jnp.arange(1, NEGATIVES))
+    scores = jnp.concatenate([log_q[None], others])
+    values = log_q - jax.nn.logsumexp(scores, axis=0) + jnp.log(NEGATIVES)
     errors = psi_error(psi, values, config.beta)
     info = describe(model, log_q, log_h, psi, errors, config)
     return info.source_loss - values.mean(), (info, batch.actions)
