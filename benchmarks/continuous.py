@@ -52,9 +52,7 @@ def with_a_loop(
 def share_of_simulation(updates: int, batch: int) -> float:
     """Seconds in `world.step` over seconds of training, after compilation."""
     world = PredatorPrey()
-    config = training.configure(
-        3, {"updates": updates + 50, "batch": batch, "features": 64, "restart": 0.5}
-    )
+    config = training.configure(3, {"updates": updates + 50, "batch": batch, "features": 64})
     run = training.prepare(world, config)
     spent, step = [0.0], world.step
 

@@ -256,7 +256,7 @@ def main():
     if not args.quick:
         result["to_r2"] = seconds_to(build(emp.make("two-rooms")), emp.make("two-rooms"))
         print(json.dumps(result["to_r2"]), flush=True)
-    base = {"batch": 512, "windows": 4}
+    base = {"batch": 512}
     result["horizon"] = {
         k: {
             "ms": round(1e3 / updates_per_second(build(room(20), False, k, **base), seconds, 5), 1),

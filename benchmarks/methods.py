@@ -27,7 +27,7 @@ from empowerment.variational.training import _updates, prepare
 METHODS = {
     "by acting only": {},
     "through the world": {"method": "reparameterised"},
-    "through a learned model": {"method": "reparameterised", "model": "learned"},
+    "through a learned model": {"method": "learned-model"},
 }
 CHUNK = 50
 SETTINGS = {"updates": 600, "batch": 512, "features": 48, "hidden": 48, "optimiser": "adam"}
