@@ -105,11 +105,11 @@ def test_two_devices_learn_what_one_learns(tmp_path, name, drawing):
     """Two processes of one device each, and one process of two."""
     world = tmp_path / f"{name}.txt"
     world.write_text(drawing)
-    codes, said = finish(start_two(world, tmp_path / "processes"))
+    short = {"updates": 30}
+    codes, said = finish(start_two(world, tmp_path / "processes", **short))
     assert codes == [0, 0], said
-    codes, said = finish(
-        [start(world, tmp_path / "one"), start(world, tmp_path / "devices", devices=2)]
-    )
+    one, two = (tmp_path / name for name in ("one", "devices"))
+    codes, said = finish([start(world, one, **short), start(world, two, devices=2, **short)])
     assert codes == [0, 0], said
     one = newest(tmp_path / "one")
     for run in ("processes", "devices"):
@@ -121,6 +121,11 @@ def test_two_devices_learn_what_one_learns(tmp_path, name, drawing):
                     key,
                     np.abs(array - two[key]).max(),
                 )
+            elif key == "agents/drawn":
+                # Rounding may carry the border between two starts past one stratified point.
+                differ = np.abs(array - two[key])
+                assert differ.max() <= 1, f"{key}: {array} and {two[key]}"
+                assert (differ > 0).sum() <= 1, f"{key}: {array} and {two[key]}"
             else:
                 assert np.array_equal(array, two[key]), f"{key}: agents must be in the same places"
     assert np.abs(one["learner/model/decoder/last"]).max() > 0.01, "it is zero at first"
