@@ -33,7 +33,7 @@ def exact():
     return digest(noisy.lower, noisy.upper, sure.nats)
 
 def train():
-    settings = {"updates": 3, "batch": 1024, "layers": 2, "ema": 0.0, "optimiser": "adam", "progress": False}
+    settings = {"updates": 3, "batch": 1024, "layers": 2, "ema": 0.0, "optimiser": "adagrad", "progress": False}
     est = emp.train(emp.make("two-rooms"), 2, seed=7, **settings)
     return est.landscape().nats.tolist()
 

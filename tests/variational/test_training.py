@@ -14,7 +14,15 @@ from empowerment.exact import has_exact
 from empowerment.variational import training
 from empowerment.variational.acting import StratifiedOutcomes
 from empowerment.variational.checkpoint import RunDirectory, flatten
-from empowerment.variational.collect import MEMORY, PRIORITISED, Batch, beginnings, rare, stratified
+from empowerment.variational.collect import (
+    MEMORY,
+    PRIORITISED,
+    VISITED_SHARE,
+    Batch,
+    beginnings,
+    rare,
+    stratified,
+)
 from empowerment.variational.config import STOCHASTIC, Config, configure, defaults_for, make_config
 from empowerment.variational.estimator import Estimator
 from empowerment.variational.learner import Learner, LearnerPolicy, exponential_psi
@@ -22,7 +30,7 @@ from empowerment.variational.objective import decoder_loss
 from empowerment.variational.sequence import Categorical
 from empowerment.worlds.grid import GridWorld, Map
 from empowerment.worlds.table import TableWorld
-from empowerment.worlds.world import World, concatenate, leaves, take
+from empowerment.worlds.world import World, concatenate, identify, leaves, take
 
 SMALL = "########\n#..#...#\n#a.#.#.#\n#......#\n#..#...#\n#.##...#\n#......#\n########\n"
 SIZES = {"updates": 20, "batch": 64, "hidden": 16, "features": 12, "layers": 2}
@@ -158,9 +166,12 @@ def test_every_kind_of_world_can_be_learned(name):
 
 
 def test_uniform_share_falls_from_one_to_zero():
-    learner = Learner(Config(updates=100, warm_up=0.2, uniform=0.5), Categorical(5))
-    shares = [float(learner.uniform_share(jax.numpy.asarray(t))) for t in (0, 19, 20, 45, 70, 99)]
-    assert shares == pytest.approx([1, 1, 0.5, 0.25, 0, 0])
+    def shares(uniform):
+        learner = Learner(Config(updates=100, uniform=uniform), Categorical(5))
+        return [float(learner.uniform_share(jax.numpy.asarray(t))) for t in (0, 20, 40, 80, 99)]
+
+    assert shares(0.8) == pytest.approx([1, 0.75**2, 0.5**2, 0, 0])
+    assert shares(0.0) == [0] * 5, "none at all"
 
 
 @pytest.mark.parametrize(
@@ -170,15 +181,15 @@ def test_uniform_share_falls_from_one_to_zero():
         ({"updates": -1}, "updates=-1"),
         ({"layers": 1}, "layers=1 must be a whole number from 2 to 64"),
         ({"beta": 0.0}, "beta=0"),
-        ({"warm_up": 1.5}, "warm_up=1.5"),
+        ({"uniform": 1.5}, "uniform=1.5"),
         ({"optimiser": "sgd"}, "optimiser='sgd'"),
         ({"hiden": 5}, "did you mean 'hidden'"),
         ({"ema": 1.0}, r"ema=1.0 must be at least 0 and below 1"),
         ({"preset": "papr"}, r"preset='papr' is unknown \(did you mean 'paper'\?\)"),
         ({"sequences": 100}, r"sequences=100 is for method='importance'"),
         (
-            {"method": "importance", "warm_up": 0.1},
-            "warm_up=0.1 does not apply to method='importance'",
+            {"method": "importance", "uniform": 0.1},
+            "uniform=0.1 does not apply to method='importance'",
         ),
         ({"resume": True}, "give out= as well"),
     ],
@@ -424,7 +435,8 @@ def test_outcomes_of_a_large_world_are_seen_beside_their_starts():
     assert int(batch.frames.count[0]) > max(int(batch.start.max()), int(ends.max())), (
         "all are encoded"
     )
-    starts = stack_states(state.walkers, take(run.collector.starts, np.asarray(state.drawn)))
+    archive = stack_states(run.collector.starts, state.visited)
+    starts = stack_states(state.walkers, take(archive, np.asarray(state.drawn)))
     assert np.array_equal(frames[np.asarray(batch.start)], np.asarray(world.observe(starts)))
     assert (frames[ends[:, 0]] != frames[ends[:, 1]]).any(), "chance is drawn for each"
 
@@ -572,9 +584,9 @@ def test_bayes_rule_adds_the_sources_logits_once_sequences_come_from_it():
 
 
 def test_the_prior_is_what_agents_do_while_some_actions_are_uniform():
-    run = slippery_run(warm_up=0.0, uniform=0.4)
+    run = slippery_run(uniform=0.8)
     model = trained(run, 10)
-    share = 1 - 0.4 * 4 / 14  # after 10 of the 14 updates in which some are
+    share = 1 - (6 / 16) ** 2  # after 10 of the 16 updates in which some are
     assert float(model.decoder_prior) == pytest.approx(share)
     every = jnp.asarray([[i // 25, i // 5 % 5, i % 5] for i in range(125)])
     # A source that is sure of its first action makes uniform ones easy to see.
@@ -693,6 +705,32 @@ def test_some_agents_walk_to_where_it_is_better(monkeypatch):
     rows = np.asarray(agents.walkers.agent) // world.map.cells.shape[1]
     assert len(rows) == 8
     assert rows.max() <= 2, "the top row, or the one below where a box was pushed ahead"
+
+
+def test_states_of_walkers_join_the_archive(monkeypatch):
+    """Every eighth walker's state takes the oldest place, with the error that was met there."""
+    monkeypatch.setattr("empowerment.variational.collect.VISITED", 12)
+    world = emp.make("box-movable")
+    run = training.prepare(world, make_config(world, 2, {**SIZES, "batch": 512}))
+    where, state = run.collector, run.init(0).agents
+    fixed = len(where.weights)
+    assert where.walkers == 64
+    assert len(state.errors) == fixed + 12
+    assert float(where.priorities(state)[fixed:].sum()) == pytest.approx(VISITED_SHARE)
+    for update in range(2):
+        state, _ = collected(run)
+        state = state._replace(added=jnp.asarray(8 * update))
+        after = where.feedback(state, jnp.arange(512.0))
+        walkers, places = np.arange(8 * update, 8 * update + 8), np.arange(8) + 8 * update
+        kept = take(after.visited, places % 12)
+        assert np.array_equal(identify(kept), identify(take(state.walkers, walkers)))
+        assert np.array_equal(after.errors[fixed + places % 12], np.float32(walkers) ** 2)
+        assert int(after.added) == 8 * update + 8
+    visited = state._replace(errors=jnp.zeros_like(state.errors).at[fixed:].set(1.0))
+    drawn = where.collect(
+        visited, LearnerPolicy(run.learner, run.init(0).learner), key=jax.random.key(0)
+    )[0]
+    assert (np.asarray(drawn.drawn) >= fixed).mean() > 0.6, "windows go back to where errors are"
 
 
 def test_what_is_refused_leaves_nothing_behind(small, tmp_path):

@@ -227,7 +227,7 @@ class WaterFilling:
         return Fitted(LookUp(seen, linearised(model, task.horizon, seen).nats), transitions)
 
 
-UNIFORM = {"warm_up": 0.0, "uniform": 0.0, "outcomes": 1}
+UNIFORM = {"uniform": 0.0, "outcomes": 1}
 CONTRASTIVE = {**UNIFORM, "batch": 256}
 PAPER = (
     "Mohamed and Rezende 2015, Variational information maximisation for intrinsically motivated "

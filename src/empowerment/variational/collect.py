@@ -5,8 +5,8 @@ At each update, start states are drawn from the archive in proportion to their p
 the source: rare places such as doorways would otherwise be learned last. Small worlds have all
 their living states in the archive. For larger ones it is a sample: the world's own starts, states
 of random play, and such states from which something rare happened within a window, as when a box
-was pushed; every eighth window then starts where a greedy walker is, so that what greedy agents
-meet is learned.
+was pushed. Every eighth window then starts where a greedy walker is, and some of the walkers'
+states join the archive, so that what greedy agents meet is learned.
 
 Inside a window terminal states absorb, as in the exact channel. Where chance decides and the world
 is a table, each sequence is played several times, so that ln q can be averaged over outcomes.
@@ -33,9 +33,9 @@ from .devices import REPLICATED, SHARDED, constrain, per_device
 from .pictures import PatchTable, UniqueFrames, distinct, patch_table
 from .sequence import actions_of
 
-LARGEST_TABLE = 1024
+LARGEST_TABLE = 2048
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is
-encoded once."""
+encoded once, which are no more than a default batch would hold."""
 LARGEST_HOST_TABLE = 2**15
 """Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than
 their step."""
@@ -50,6 +50,9 @@ filled from."""
 SAMPLE, LARGEST_SAMPLE = 256, 2**26
 """Observations that the representation's centre and scale are taken from, and how many bytes they
 take at most."""
+VISITED, VISITED_SHARE, ADDED = 8192, 0.25, 8
+"""States of walkers that are kept, the share of the starts that they are, and how many walkers
+there are for each that is added in an update."""
 LARGEST_ROLLOUTS = 2**31
 """Bytes of the states and observations of random play; in larger worlds fewer agents play."""
 LARGEST_FRAMES = 2**30
@@ -105,11 +108,16 @@ class ArchiveState(NamedTuple):
     """What of the archive changes from update to update."""
 
     errors: Float[Array, "starts"]
-    """Running mean of the squared error of windows from each start."""
+    """Running mean of the squared error of windows from each start; those of `visited` come last.
+    """
     drawn: Int[Array, "windows"]
     """Which starts the last update's windows came from; windows of walkers are not among them."""
     walkers: State
     """Where the greedy walkers are."""
+    visited: State
+    """Ring buffer of states where walkers were: starts that are met by acting well only."""
+    added: Int[Array, ""]
+    """How many states were added to it."""
 
 
 class ArchiveCollector(NamedTuple):
@@ -131,7 +139,7 @@ class ArchiveCollector(NamedTuple):
     pieces: PatchTable | None = None
     """All frames as the patches that they are made of, if these are few."""
 
-    placement = ArchiveState(REPLICATED, REPLICATED, REPLICATED)  # pyright: ignore[reportArgumentType]
+    placement = ArchiveState(*[REPLICATED] * 5)  # pyright: ignore[reportArgumentType]
     """The same on every device."""
 
     @property
@@ -151,8 +159,12 @@ class ArchiveCollector(NamedTuple):
 
     def init(self, key: Key[Array, ""]) -> ArchiveState:
         """All errors are equal at first."""
+        walker_key, visited_key = jax.random.split(key)
         drawn = jnp.zeros(self.batch - self.walkers, jnp.int32)
-        return ArchiveState(jnp.ones(len(self.weights)), drawn, self._fresh(self.walkers, key=key))
+        walkers = self._fresh(self.walkers, key=walker_key)
+        visited = self._fresh(VISITED if self.walkers else 0, key=visited_key)
+        errors = jnp.ones(len(self.weights) + len(leaves(visited)[0]))
+        return ArchiveState(errors, drawn, walkers, visited, jnp.zeros((), jnp.int32))
 
     def next_starts(
         self, state: ArchiveState, policy: Policy, *, key: Key[Array, ""]
@@ -160,11 +172,15 @@ class ArchiveCollector(NamedTuple):
         """Where each walker goes next, and starts drawn by priority."""
         draw_key, walk_key = jax.random.split(key)
         drawn = stratified(self.priorities(state), self.batch - self.walkers, key=draw_key)
-        starts, walkers = take(jax.tree.map(jnp.asarray, self.starts), drawn), state.walkers
+        fixed, walkers = len(self.weights), state.walkers
+        starts = take(jax.tree.map(jnp.asarray, self.starts), jnp.minimum(drawn, fixed - 1))
         if self.walkers:
+            visited = take(state.visited, jnp.maximum(drawn - fixed, 0))
+            starts = _choose(drawn < fixed, starts, visited)
             walkers = self._walk(walkers, policy, key=walk_key)
             starts = jax.tree.map(lambda *x: jnp.concatenate(x), walkers, starts)
-        return ArchiveState(state.errors, drawn, walkers), constrain(self.mesh, starts, SHARDED)
+        state = state._replace(drawn=drawn, walkers=walkers)
+        return state, constrain(self.mesh, starts, SHARDED)
 
     def collect(
         self, state: ArchiveState, policy: Policy, *, key: Key[Array, ""]
@@ -184,16 +200,33 @@ class ArchiveCollector(NamedTuple):
         return state, batch
 
     def feedback(self, state: ArchiveState, errors: Float[Array, "n"]) -> ArchiveState:
-        """Priorities follow the squared error of the windows that were drawn."""
-        squared = constrain(self.mesh, errors**2, REPLICATED)[self.walkers :]
-        total, count = (jnp.zeros_like(state.errors).at[state.drawn].add(x) for x in (squared, 1.0))
+        """Priorities follow the squared error of the windows that were drawn; some walkers' states
+        are kept with the error that was met there."""
+        squared = constrain(self.mesh, errors**2, REPLICATED)
+        drawn = squared[self.walkers :]
+        total, count = (jnp.zeros_like(state.errors).at[state.drawn].add(x) for x in (drawn, 1.0))
         new = MEMORY * state.errors + (1 - MEMORY) * total / jnp.maximum(count, 1.0)
-        return state._replace(errors=jnp.where(count > 0, new, state.errors))
+        state = state._replace(errors=jnp.where(count > 0, new, state.errors))
+        return state if not self.walkers else self._add(state, squared[: self.walkers])
+
+    def _add(self, state: ArchiveState, squared: Float[Array, "walkers"]) -> ArchiveState:
+        """Some of the walkers take the places of the oldest visited states."""
+        number = state.added + jnp.arange(max(self.walkers // ADDED, 1))
+        walker, place = number % self.walkers, number % VISITED
+        visited = jax.tree.map(
+            lambda old, new: old.at[place].set(new), state.visited, take(state.walkers, walker)
+        )
+        errors = state.errors.at[len(self.weights) + place].set(squared[walker])
+        return state._replace(errors=errors, visited=visited, added=state.added + len(number))
 
     def priorities(self, state: ArchiveState) -> Float[Array, "starts"]:
         """How likely each start is to be drawn next."""
-        by_error = self.weights * state.errors
-        return (1 - PRIORITISED) * self.weights + PRIORITISED * by_error / by_error.sum()
+        weights = self.weights
+        if self.walkers:
+            share = jnp.full(VISITED, VISITED_SHARE / VISITED)
+            weights = jnp.concatenate([(1 - VISITED_SHARE) * weights, share])
+        by_error = weights * state.errors
+        return (1 - PRIORITISED) * weights + PRIORITISED * by_error / by_error.sum()
 
     def _walk(self, walkers: State, policy: Policy, *, key: Key[Array, ""]) -> State:
         """One step of every walker: mostly by the action that led to the largest ψ in one draw of

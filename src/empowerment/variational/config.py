@@ -24,7 +24,7 @@ LARGEST = {
 """Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
-STOCHASTIC: dict[str, Any] = {"outcomes": 16, "updates": 6000}
+STOCHASTIC: dict[str, Any] = {"outcomes": 16, "updates": 8000}
 """Defaults where chance decides. ln q is averaged over the outcomes of a sequence: late in
 training, differences are smaller than the noise of one. The best source is sparse there and
 learned slowly.
@@ -35,7 +35,6 @@ Method = Literal["variational", "importance", "reparameterised", "learned-model"
 PAPER: dict[str, Any] = {
     "optimiser": "adagrad",
     "learning_rate": 0.02,
-    "warm_up": 0.0,
     "uniform": 0.0,
     "outcomes": 1,
     "layers": 2,
@@ -59,7 +58,7 @@ class Config:
     """
     beta: float = 1.0
     """Inverse temperature of the constrained objective; 1 gives empowerment."""
-    updates: int = 2000
+    updates: int = 4000
     """Number of updates in all."""
     batch: int = 1024
     """Windows an update."""
@@ -68,12 +67,9 @@ class Config:
     zero."""
     optimiser: Optimiser = "muon"
     """Muon for matrices and Adam for the rest; or Adam; or Adagrad."""
-    warm_up: float = 0.2
-    """Share of the updates during which all actions are drawn uniformly, so that the decoder is
-    right first."""
-    uniform: float = 0.5
-    """Share of single actions that are drawn uniformly after the warm-up; it falls to zero at 70 %
-    of the updates."""
+    uniform: float = 0.7
+    """Share of the updates until which some actions are drawn uniformly: all of them at first, so
+    that the decoder is right before the source, then fewer and fewer."""
     outcomes: int = 1
     """How often each sequence is played from its start, so that chance averages out; 16 where
     chance decides."""
@@ -83,7 +79,7 @@ class Config:
     """Width of the layers of decoder, source and ψ."""
     layers: int = 4
     """Rectified layers of decoder and source, at least two; ψ has two."""
-    ema: float = 0.98
+    ema: float = 0.95
     """Decay of the exponential moving average of the weights, which the source is fitted to and
     which estimates are made with; 0 for none."""
     sequences: int = 1000
@@ -149,9 +145,8 @@ def _check(values: dict[str, Any]) -> None:
             raise ValueError(f"{name}={values[name]!r} must be a positive number")
     if not is_number(values["ema"]) or not 0 <= values["ema"] < 1:
         raise ValueError(f"ema={values['ema']!r} must be at least 0 and below 1")
-    for name in ("warm_up", "uniform"):
-        if not is_number(values[name]) or not 0 <= values[name] <= 1:
-            raise ValueError(f"{name}={values[name]!r} must lie between 0 and 1")
+    if not is_number(values["uniform"]) or not 0 <= values["uniform"] <= 1:
+        raise ValueError(f"uniform={values['uniform']!r} must lie between 0 and 1")
     for name, kind in {"preset": Preset, "optimiser": Optimiser, "method": Method}.items():
         known = get_args(kind)
         if values[name] not in known:
@@ -188,9 +183,7 @@ def _refuse_ignored(world: World, config: Config, explicit: Collection[str]) -> 
     if config.method != "importance":
         ignored["sequences"] = "is for method='importance'; give that, or leave it out"
     else:
-        ignored |= dict.fromkeys(
-            ("warm_up", "uniform"), "does not apply to method='importance'; leave it out"
-        )
+        ignored["uniform"] = "does not apply to method='importance'; leave it out"
     if config.method != "variational":
         ignored["outcomes"] = f"does not apply to method={config.method!r}; leave it out"
     elif not world.enumerable or world.deterministic:

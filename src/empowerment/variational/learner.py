@@ -24,9 +24,6 @@ POWER_RATE = 0.02
 what is allowed."""
 RISE = 0.1
 """Share of the updates over which the learning rate rises."""
-UNIFORM_UNTIL = 0.7
-"""Share of the updates after which no action is drawn uniformly."""
-
 MUON_RMS = 0.5
 """Root mean square of Muon's change of a matrix for a learning rate of 1. Adam's is about 1, so
 that one rate serves both; half of it was as good as a rate of its own (docs/experiments.md)."""
@@ -83,7 +80,9 @@ class Model(eqx.Module):
         self.source = Sequence(*sizes, 1, prefix, layer_norm, config.layers, key=keys[2])
         self.psi = Psi(config.features, config.hidden, layer_norm, key=keys[3])
         self.power_multiplier = (
-            None if actions.power is None else jnp.asarray(0.5 / (config.beta * actions.scale**2))
+            None
+            if actions.power is None
+            else jnp.asarray(0.5 / (config.beta * actions.scale**2), jnp.float32)
         )
         acting = config.method == "variational" and isinstance(actions, Categorical)
         self.decoder_prior = jnp.zeros(()) if acting and not config.as_printed else None
@@ -408,12 +407,10 @@ class Learner(NamedTuple):
         )
 
     def uniform_share(self, updates: Int[Array, ""]) -> Float[Array, ""]:
-        """The share of single actions that are drawn uniformly: one, then falling linearly to
-        zero."""
-        config = self.config
-        begin, end = config.warm_up * config.updates, UNIFORM_UNTIL * config.updates
-        falling = config.uniform * (end - updates) / max(end - begin, 1.0)
-        return jnp.where(updates < begin, 1.0, jnp.maximum(falling, 0.0))
+        """The share of single actions that are drawn uniformly: it falls from one to zero, fast at
+        first and slowly at last."""
+        left = 1 - updates / max(self.config.uniform * self.config.updates, 1.0)
+        return jnp.maximum(left, 0.0) ** 2 * (self.config.uniform > 0)
 
     def _schedule(self, rate: float) -> optax.Schedule:
         """A rate that rises to where it would be, except in the paper's algorithm, and falls
