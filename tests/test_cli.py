@@ -237,6 +237,9 @@ def test_help_says_what_is_usual(capsys):
 
 def test_the_hint_is_for_worlds_that_have_exact_values(capsys, tmp_path, monkeypatch):
     class Learned:
+        def __init__(self, world):
+            self.world = world
+
         def landscape(self):
             return emp.exact(emp.make("tree"), 1)
 
@@ -244,7 +247,7 @@ def test_the_hint_is_for_worlds_that_have_exact_values(capsys, tmp_path, monkeyp
             return np.zeros(len(nats), bool)
 
     monkeypatch.setattr(
-        "empowerment.variational.training.train", lambda *args, **settings: Learned()
+        "empowerment.variational.training.train", lambda world, *args, **settings: Learned(world)
     )
     for name, hint in {
         "tree": True,

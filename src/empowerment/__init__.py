@@ -11,8 +11,9 @@ from ._version import __version__
 from .capacity import Capacity, blahut_arimoto, capacity
 from .exact import exact
 from .landscape import Comparison, Landscape, compare
+from .worlds.make import make
 from .worlds.registration import register as _register
-from .worlds.registry import make, worlds
+from .worlds.registry import worlds
 from .worlds.table import from_transitions
 from .worlds.third_party import from_gymnasium
 

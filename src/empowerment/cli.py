@@ -16,14 +16,17 @@ from . import Landscape, __version__, compare, exact, make, worlds
 from .console import Switch, explain, explain_os, say, show
 from .exact import has_exact
 from .files import refuse_unwritable
+from .variational.config import STOCHASTIC, Config
 from .worlds.world import World
 
 WorldName = Annotated[str, arg(metavar="WORLD")]
 Slip = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="(default: 0)")]
 Directory = Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")]
+Copies = Annotated[int | None, arg(metavar="INT", help_behavior_hint="")]
+Wrap = Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")]
 Place = Annotated[tuple[int, int] | None, arg(metavar="ROW COLUMN", help_behavior_hint="")]
-UPDATES = "(default: 2000; 6000 where chance decides)"
-BATCH = "(default: 1024)"
+UPDATES = f"(default: {Config.updates}; {STOCHASTIC['updates']} where chance decides)"
+BATCH = f"(default: {Config.batch})"
 
 
 def report_impossible(estimator: Any, land: Any) -> int:
@@ -37,9 +40,17 @@ def report_impossible(estimator: Any, land: Any) -> int:
     return count
 
 
-def options(slip: float | None, bricks: bool) -> dict[str, Any]:
+def make_world(command: Any, name: str) -> World:
+    """The world that a command names, with what was given of its options."""
+    return make(name, **options(command))
+
+
+def options(command: Any) -> dict[str, Any]:
     """What was given of a world's options."""
-    return ({} if slip is None else {"slip": slip}) | ({"bricks": True} if bricks else {})
+    given = {name: getattr(command, name) for name in ("slip", "bricks", "copies", "wrap")}
+    return {
+        name: value for name, value in given.items() if value is not None and value is not False
+    }
 
 
 @dataclass(frozen=True)
@@ -82,16 +93,21 @@ class Exact:
       empowerment exact two-rooms --horizon 5
       empowerment exact my_map.txt --horizon 3 --slip 0.1 --out out/my_map
       empowerment exact my_map.txt --horizon 6 --out out/my_map --part 0/8
+      empowerment exact gym:FrozenLake-v1 --horizon 3
     """
 
     world: Positional[WorldName]
-    """Name of a built-in world, or the path of a map (.txt)."""
+    """Name of a built-in world, path of a map (.txt), or gym:ID."""
     horizon: int = 5
     """Number of actions in a sequence, K."""
     slip: Slip = None
     """Probability that a random move replaces the chosen action."""
     bricks: Switch = False
     """Give the agent bricks."""
+    copies: Copies = None
+    """Act in so many copies of a Gymnasium environment, even if it reveals its dynamics."""
+    wrap: Wrap = None
+    """Wrappers of an environment: minigrid-rgb, minigrid-full, atari, flatten, key:NAME."""
     out: Directory = None
     """Directory for the landscape and its picture."""
     processes: int = 1
@@ -103,7 +119,7 @@ class Exact:
     """Print one JSON object."""
 
     def run(self) -> None:
-        world = make(self.world, **options(self.slip, self.bricks))
+        world = make_world(self, self.world)
         if self.out is not None:
             refuse_unwritable(self.out)
             self._refuse_other(world, self.out / "landscape.safetensors")
@@ -203,10 +219,11 @@ class Train:
       empowerment train point-mass --horizon 3 --out runs/mass --method reparameterised
       empowerment train two-rooms --out runs/rooms --seeds 8
       empowerment train lava-maze --out runs/maze --processes 2
+      empowerment train gym:MiniGrid-DoorKey-6x6-v0 --wrap minigrid-rgb --copies 16 --out runs/door
     """
 
     world: Positional[WorldName]
-    """Name of a built-in world, or the path of a map (.txt)."""
+    """Name of a built-in world, path of a map (.txt), or gym:ID."""
     out: Path
     """Directory of the run."""
     horizon: int = 5
@@ -215,6 +232,10 @@ class Train:
     """Probability that a random move replaces the chosen action."""
     bricks: Switch = False
     """Give the agent bricks."""
+    copies: Copies = None
+    """Act in so many copies of a Gymnasium environment, even if it reveals its dynamics."""
+    wrap: Wrap = None
+    """Wrappers of an environment: minigrid-rgb, minigrid-full, atari, flatten, key:NAME."""
     seed: int = 0
     """Seed of everything random."""
     seeds: int = 1
@@ -297,7 +318,7 @@ class Train:
                 "without TensorBoard; "
                 "leave the other flags out"
             )
-        world = make(self.world, **options(self.slip, self.bricks))
+        world = make_world(self, self.world)
         seeds = range(self.seed, self.seed + self.seeds)
         learned = train_seeds(world, self.horizon, seeds, self.out, self.resume, **self._settings())
         runs = [str(run_of(self.out, seed)) for seed in seeds]
@@ -313,7 +334,7 @@ class Train:
         from .variational.devices import leads
         from .variational.training import train
 
-        world = make(self.world, **options(self.slip, self.bricks))
+        world = make_world(self, self.world)
         settings = self._settings()
         if self.tensorboard:
             from .variational.tracking import TensorBoard
@@ -321,6 +342,9 @@ class Train:
             settings["trackers"] = [TensorBoard(self.out / "tensorboard")]
         estimator = train(world, self.horizon, self.seed, self.out, self.resume, **settings)
         if not leads():
+            return
+        if estimator.world is None or not estimator.world.settable:
+            self._say_unlisted(world)
             return
         land = estimator.landscape()
         result = {
@@ -337,8 +361,17 @@ class Train:
         show(
             result,
             self.json,
-            text + (f"; see 'empowerment check {self.out}'" if has_exact(world) else ""),
+            text + (f"; see 'empowerment check {self.out}'" if has_exact(estimator.world) else ""),
         )
+
+    def _say_unlisted(self, world: World) -> None:
+        """Where observations do not repeat, there is no list of states to report on."""
+        result = {"run": str(self.out), "states": None}
+        text = (
+            f"{world.name}: observations hardly repeat, or do not tell the state, so that there "
+            f"is no landscape; use emp.load({str(self.out)!r}).empowerment(observations)"
+        )
+        show(result, self.json, text)
 
 
 @dataclass(frozen=True)
@@ -406,7 +439,7 @@ class Act:
     """
 
     run_or_world: Positional[Annotated[str, arg(metavar="RUN|WORLD")]]
-    """Directory of a run, name of a built-in world, or the path of a map (.txt)."""
+    """Directory of a run, name of a built-in world, path of a map (.txt), or gym:ID."""
     behaviour: str = "greedy"
     """greedy, model-free, planning, q-learning, look-ahead, shaping, source or random."""
     steps: int = 100
@@ -417,6 +450,10 @@ class Act:
     """Probability that a random move replaces the chosen action, where a world is given."""
     bricks: Switch = False
     """Give the agent bricks, where a map is given."""
+    copies: Copies = None
+    """Act in so many copies of a Gymnasium environment, even if it reveals its dynamics."""
+    wrap: Wrap = None
+    """Wrappers of an environment: minigrid-rgb, minigrid-full, atari, flatten, key:NAME."""
     gamma: float = 0.95
     """Discount of planning, Q-learning, look-ahead and shaping."""
     start: Place = None
@@ -473,13 +510,14 @@ class Act:
 
         rest = {"gamma": self.gamma, "goal": self.goal, "seed": self.seed}
         if not self._is_run():
-            world = make(self.run_or_world, **options(self.slip, self.bricks))
+            world = make_world(self, self.run_or_world)
             return Setting(
                 world, exact_value(world, self.horizon), exact_source(world, self.horizon), **rest
             )
-        if self.slip is not None or self.bricks:
+        if options(self):
             raise ValueError(
-                "slip and bricks are the world's, and a run has its own world; leave them out"
+                f"{' and '.join(options(self))} are the world's, and a run has its own world; "
+                "leave them out"
             )
         from .variational.training import load
 

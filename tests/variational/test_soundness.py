@@ -117,6 +117,7 @@ class Murky(TableWorld):
 
 def test_an_observation_that_is_no_number_is_named(monkeypatch):
     """Greedy walkers come to it."""
+    monkeypatch.setattr("empowerment.variational.collect.LARGEST_HOST_TABLE", 2048)
     monkeypatch.setattr("empowerment.variational.collect.RESET_PROBABILITY", 0.0)
     settings = {**TINY, "updates": 120}
     with pytest.raises(ValueError, match=r"an observation was NaN or infinity in update \d+"):

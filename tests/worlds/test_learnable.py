@@ -47,6 +47,17 @@ def test_several_choices_are_one_action():
     assert env.actions[0].tolist() == [1, 5]
 
 
+def test_buttons_pressed_together_are_one_action():
+    env = Plain(action=spaces.MultiBinary(3))
+    world = emp.from_gymnasium(env)
+    assert world.actions[5] == "action 101"
+    world.begin(0)
+    world.move(np.array([5]))
+    assert env.actions[0].tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match="more than 1024 actions"):
+        emp.from_gymnasium(Plain(action=spaces.MultiBinary(11)))
+
+
 def test_numbered_observations_are_shown_one_by_one():
     space = spaces.Discrete(3, start=5)
     assert to_frames(space, np.array([5, 7])).tolist() == [[1, 0, 0], [0, 0, 1]]
@@ -90,8 +101,8 @@ def test_actions_that_do_not_fit():
         action_names(spaces.Box(-np.inf, np.inf, (2,)), "x")
     with pytest.raises(ValueError, match="more than 1024 actions"):
         action_names(spaces.MultiDiscrete([100] * 9), "x")
-    with pytest.raises(ValueError, match="Discrete, MultiDiscrete or a vector"):
-        action_names(spaces.MultiBinary(3), "x")
+    with pytest.raises(ValueError, match="Discrete, MultiDiscrete, MultiBinary or a vector"):
+        action_names(spaces.Text(3), "x")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..capacity import capacity
 from ..channel import rows_of
+from ..worlds.memory import explored
 from ..worlds.registry import did_you_mean
 from ..worlds.world import take
 from .channels import Channel
@@ -86,13 +87,15 @@ class Learned:
         from ..variational.training import _chunks, prepare
         from .objectives import OBJECTIVES
 
-        world, seen = task.world(), task.observations()
+        begin, seen = time.perf_counter(), task.observations()
+        world, steps = explored(task.world(), seed)
         run: Any = prepare(
             world, make_config(world, task.horizon, self.settings, resuming=True), seed
         )
         if self.objective is not None:
             run = run._replace(learner=run.learner._replace(objective=OBJECTIVES[self.objective]))
-        carry, config, curve, spent = run.init(seed), run.learner.config, [], 0.0
+        carry, config, curve = run.init(seed), run.learner.config, []
+        spent = time.perf_counter() - begin
         chunk, every = _chunks(run), max(config.updates // POINTS, 1)
         trained = Trained(carry.learner.average, config, world)
         for done in range(0, config.updates, every):
@@ -101,9 +104,9 @@ class Learned:
             spent += time.perf_counter() - begin
             trained = Trained(carry.learner.average, config, world)
             curve.append((spent, trained.empowerment(seen)))
-        return Fitted(
-            trained.empowerment, run.collector.steps_taken(config.updates, config.horizon), curve
-        )
+        if task.kind != "opaque" or not world.settable:
+            steps += run.collector.steps_taken(config.updates, config.horizon)
+        return Fitted(trained.empowerment, steps, curve)
 
     def _fit_channel(self, channel: Channel, seed: int) -> Fitted:
         from ..variational.information import maximise_information

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..exact import exact
 from ..landscape import Landscape
+from ..reach import closure, each
 from ..worlds.distractor import Distractor
 from ..worlds.environment import WorldVectorEnv
 from ..worlds.generator import generate_world
@@ -32,6 +33,8 @@ Kind = Literal["settable", "opaque", "channel"]
 COPIES, EPISODE = 64, 200
 """Copies of an opaque environment that are stepped together, and steps after which each is reset.
 """
+MOST_MET, MOST_ASKED = 2**18, 512
+"""States of an opaque environment that are looked for, and that are asked for, at most."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,10 @@ class Task:
         return self.world() if self.exact_world is None else self.exact_world()
 
     def states(self) -> State:
-        """The states that are asked for, of `landscape_world`: those that it shows, except where an
-        episode ends."""
+        """The states that are asked for, of `landscape_world`: those that it shows or, where an
+        environment can only be acted in, some that it can come to; except where an episode ends."""
         world = self.landscape_world()
-        shown = world.states()
+        shown = met(world) if self.kind == "opaque" else world.states()
         return take(shown, ~np.asarray(world.terminal(shown)))
 
     def observations(self) -> np.ndarray:
@@ -103,6 +106,13 @@ class Task:
 
     def __len__(self) -> int:
         return 1 if self.kind == "channel" else len(leaves(self.states())[0])
+
+
+def met(world: World) -> State:
+    """Evenly chosen states of all that can be met from the start."""
+    found = closure(world, take(each(world.start, np.asarray), None), MOST_MET).states
+    count = len(leaves(found)[0])
+    return take(found, np.linspace(0, count - 1, min(count, MOST_ASKED)).astype(int))
 
 
 def tasks(which: str = "all") -> tuple[Task, ...]:
@@ -301,11 +311,9 @@ def _opaque_twins() -> Iterator[Task]:
         "lava-corridor": (partial(make, "lava-corridor"), 5),
     }
     for name, (build, horizon) in ours.items():
-        yield Task(f"opaque-{name}", partial(_opaque, build), horizon, ("opaque",), "opaque", build)
+        yield _twin(name, partial(_opaque, build), horizon, build)
     rooms = partial(make, "two-rooms")
-    yield Task(
-        "opaque-two-rooms-anywhere", partial(_opaque, rooms, True), 5, ("opaque",), "opaque", rooms
-    )
+    yield _twin("two-rooms-anywhere", partial(_opaque, rooms, True), 5, rooms)
     theirs = {
         "frozen-lake-8x8": "FrozenLake8x8-v1",
         "taxi": "Taxi-v4",
@@ -313,14 +321,13 @@ def _opaque_twins() -> Iterator[Task]:
         "minigrid-unlock": "MiniGrid-Unlock-v0",
     }
     for name, env in theirs.items():
-        yield Task(
-            f"opaque-{name}",
-            partial(_opaque_gym, env),
-            3,
-            ("opaque",),
-            "opaque",
-            partial(_gym, env),
-        )
+        yield _twin(name, partial(_opaque_gym, env), 3, partial(_gym, env))
+
+
+def _twin(
+    name: str, world: Callable[[], World], horizon: int, exact_world: Callable[[], World]
+) -> Task:
+    return Task(f"opaque-{name}", world, horizon, ("opaque",), "opaque", exact_world, version=2)
 
 
 def linearised(world: World, horizon: int, states: State) -> Landscape:

@@ -1,10 +1,12 @@
 """Run directories: JSON and safetensors only, consistent at every instant; nothing in them is ever
 executed.
 
-run.json                        format, world, configuration, seed, versions, and a checksum of
-these metrics.jsonl                   one line for each chunk of updates
+run.json                            format, world, configuration, seed, versions, and a checksum
+metrics.jsonl                       one line for each chunk of updates
+memory.safetensors                  what was seen of an environment whose observations repeat
 checkpoints/00001500.safetensors    everything carried on, with checksums of it, of run.json and of
-the metrics so far lock                            who is writing
+                                    the metrics so far
+lock                                who is writing
 
 No file names another. Symbolic links are not followed when writing, so that nothing outside is ever
 changed.
@@ -45,6 +47,20 @@ def _digest_of_facts(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
+def _read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Arrays and metadata of a file; a ValueError if it is none of ours."""
+    if not path.is_file() or path.stat().st_size > LARGEST:
+        raise ValueError(
+            f"{kind} {str(path)!r} is no file of at most {LARGEST // 2**30} GiB; not one of ours"
+        )
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118 - not a dict
+    except (SafetensorError, TypeError, ValueError, OSError) as error:
+        raise ValueError(f"{kind} {str(path)!r} is damaged ({error})") from None
+
+
 class RunDirectory:
     """One training on disk."""
 
@@ -52,6 +68,7 @@ class RunDirectory:
         self.path = Path(path)
         self.metrics = self.path / "metrics.jsonl"
         self._checkpoints = self.path / "checkpoints"
+        self._memory = self.path / "memory.safetensors"
         self._identity: str | None = None
         """Checksum of run.json, which every checkpoint repeats; None before it is known."""
         self._logged = hashlib.sha256()
@@ -61,9 +78,9 @@ class RunDirectory:
     def exists(self) -> bool:
         return (self.path / "run.json").is_file()
 
-    def create(self, facts: dict[str, Any]) -> None:
-        """Begin a run: its description is written last, so that a directory without one holds
-        nothing."""
+    def create(self, facts: dict[str, Any], memory: dict[str, np.ndarray] | None = None) -> None:
+        """Begin a run, with what was seen of its environment: its description is written last, so
+        that a directory without one holds nothing."""
         if self.checkpoints():
             raise ValueError(
                 f"{str(self.path)!r} holds checkpoints and no run.json; restore that file, or give "
@@ -75,6 +92,8 @@ class RunDirectory:
             self._checkpoints.mkdir(parents=True, exist_ok=True)
             self._clear()
             write_atomically(self.metrics, b"")
+            if memory:
+                write_atomically(self._memory, to_bytes(memory))
             data = json.dumps({**facts, "sha256": self._identity}, indent=1)
             write_atomically(self.path / "run.json", data.encode())
 
@@ -110,6 +129,19 @@ class RunDirectory:
             )
         return facts
 
+    def memory(self) -> dict[str, np.ndarray] | None:
+        """What was seen of the run's environment; None where that was not kept."""
+        expected = self.facts().get("memory")
+        if expected is None:
+            return None
+        arrays, _ = _read(self._memory, "memory")
+        if digest(arrays, "") != expected:
+            raise ValueError(
+                f"memory {str(self._memory)!r} is damaged: its checksum does not agree; restore "
+                "it, or train again"
+            )
+        return arrays
+
     def save(self, updates: int, tree: Any) -> None:
         """Write a checkpoint, then forget the oldest."""
         arrays = flatten(tree)
@@ -144,17 +176,7 @@ class RunDirectory:
 
     def read(self, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and facts of one checkpoint; a ValueError if it is damaged."""
-        if not path.is_file() or path.stat().st_size > LARGEST:
-            raise ValueError(
-                f"checkpoint {str(path)!r} is no file of at most {LARGEST // 2**30} GiB; not one "
-                "of ours"
-            )
-        try:
-            with safe_open(path, framework="numpy") as file:
-                metadata = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        except (SafetensorError, TypeError, ValueError, OSError) as error:
-            raise ValueError(f"checkpoint {str(path)!r} is damaged ({error})") from None
+        arrays, metadata = _read(path, "checkpoint")
         checked = metadata.get("checked", "")
         facts = checked[DIGEST:]
         if checked[:DIGEST] != digest(arrays, facts):

@@ -36,9 +36,9 @@ from .sequence import actions_of
 LARGEST_TABLE = 2048
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is
 encoded once, which are no more than a default batch would hold."""
-LARGEST_HOST_TABLE = 2**15
-"""Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than
-their step."""
+LARGEST_HOST_TABLE = 2**17
+"""Worlds that run on the host, or are tables already, are tabulated up to here: a look-up on the
+device is far quicker than a step on the host."""
 PRIORITISED = 0.6
 """Share of the starts that are drawn in proportion to the squared error; the rest by the archive's
 first weights."""
@@ -311,26 +311,10 @@ def stratified(
     return jnp.searchsorted(levels, points * levels[-1]).clip(0, len(weights) - 1).astype(jnp.int32)
 
 
-class PicturedTable(TableWorld):
-    """A table whose states are seen as the pictures of the world that it was made from."""
-
-    def __init__(self, table: TableWorld, frames: np.ndarray):
-        super().__init__(
-            table.successors,
-            table.odds,
-            table.name,
-            table.actions,
-            terminals=table.terminal(np.arange(table.size)),
-        )
-        self._frames = frames
-
-    def observe(self, state: Any) -> Any:
-        return jnp.asarray(self._frames)[state]
-
-
 def archive(world: World, config: Config, mesh: Mesh | None = None) -> ArchiveCollector:
     """The collector of `config.batch` windows an update; small worlds are tabulated first."""
-    table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
+    looked_up = world.on_host or bool(world.table())
+    table = tabulate(world, LARGEST_HOST_TABLE if looked_up else LARGEST_TABLE)
     if table is not None:
         small, frames, own = table
         alive = living(small)
@@ -342,9 +326,8 @@ def archive(world: World, config: Config, mesh: Mesh | None = None) -> ArchiveCo
             weights = 0.5 * weights + 0.5 * first / first.sum()
         weights = jnp.asarray(weights, jnp.float32)
         if small.size > LARGEST_TABLE:
-            pictured = PicturedTable(small, frames)
             return ArchiveCollector(
-                pictured, None, alive, weights, config.batch, mesh, 0, config.outcomes
+                small, None, alive, weights, config.batch, mesh, 0, config.outcomes
             )
         everything = jnp.asarray(frames)
         pieces = patch_table(frames)
@@ -465,8 +448,14 @@ def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarr
         return None
     odds = np.ones(table.successors.shape) if table.odds is None else table.odds
     ends = np.asarray(world.terminal(table.states))
-    small = TableWorld(table.successors, odds, world.name, world.actions, terminals=ends)
-    return small, np.asarray(world.observe(table.states)), table.starts
+    frames = np.asarray(world.observe(table.states))
+    return (
+        TableWorld(
+            table.successors, odds, world.name, world.actions, terminals=ends, frames=frames
+        ),
+        frames,
+        table.starts,
+    )
 
 
 def _choose(mask: Bool[Array, "n"], yes: State, no: State) -> State:

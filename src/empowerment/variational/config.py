@@ -117,7 +117,7 @@ def defaults_for(world: World, method: Any = "variational") -> dict[str, Any]:
     return STOCHASTIC if several else {}
 
 
-def configure(horizon: int | np.integer, settings: dict[str, Any]) -> Config:
+def configure(horizon: Any, settings: dict[str, Any]) -> Config:
     """A checked configuration."""
     fields = {field.name: field for field in dataclasses.fields(Config)}
     for name in settings:

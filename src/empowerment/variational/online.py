@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 
+from ..worlds.memory import explored
 from ..worlds.world import World
 from .config import is_whole, make_config
 from .estimator import Estimator
@@ -27,6 +28,7 @@ class Online(Estimator):
     ):
         if not is_whole(every, 1):
             raise ValueError(f"every={every!r} must be a whole number of 1 or more")
+        world = explored(world, seed).world
         run = prepare(world, make_config(world, horizon, settings), seed)
         self._carry, self._every, self._paid = run.init(seed), every, 0
         self._advance = run.advance if run.collector.on_host else jax.jit(run.advance)

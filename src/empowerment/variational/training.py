@@ -19,8 +19,9 @@ from .. import _version
 from ..files import refuse_unwritable
 from ..limits import refuse_beyond
 from ..worlds.copies import Copies
+from ..worlds.memory import explored, from_arrays, to_arrays
 from ..worlds.registry import rebuild
-from ..worlds.world import Continuous, World
+from ..worlds.world import Continuous, World, check_world
 from .checkpoint import RunDirectory
 from .collect import ArchiveCollector, archive
 from .compiled import keep_compiled
@@ -124,10 +125,14 @@ def train(
     seed = int(seed)
     # Whatever can be refused is refused before anything is created.
     resuming = bool(from_leader(np.asarray(bool(by_leader(lambda: _begun(out, resume))))))
-    run = prepare(world, make_config(world, horizon, settings, resuming), seed, all_devices())
+    check_world(world)
+    played = _played(world, seed, RunDirectory(cast(Any, out)) if resuming else None, progress)
+    run = prepare(played, make_config(played, horizon, settings, resuming), seed, all_devices())
     config = run.learner.config
     carry = run.init(seed)
     facts = _facts(world, config, seed, carry.learner.model.representation.pixels)
+    memory = to_arrays(played)
+    facts["memory"] = digest(memory, "") if memory else None
     with contextlib.ExitStack() as stack:
         directory = None if out is None else by_leader(lambda: _claimed(out, resume, stack))
         if out is not None:
@@ -136,9 +141,20 @@ def train(
         trackers = trackers if leads() else ()
         stack.enter_context(_tracked(trackers, facts))
         if out is not None and not resuming:
-            by_leader(lambda: cast(RunDirectory, directory).create(facts))
+            by_leader(lambda: cast(RunDirectory, directory).create(facts, memory))
         carry = learn(run, place(carry, run.placement), directory, progress and leads(), trackers)
-    return Estimator(local(carry.learner.average), config, world)
+    return Estimator(local(carry.learner.average), config, played)
+
+
+def _played(world: World, seed: int, directory: RunDirectory | None, progress: bool) -> World:
+    """What windows are played in: the world or, where it can only be acted in and its observations
+    repeat, the table of what was seen, which a run that is resumed has kept."""
+    if world.settable or jax.process_count() > 1:
+        return world
+    if directory is None:
+        return explored(world, seed, progress).world
+    kept = directory.memory()
+    return world if kept is None else from_arrays(kept, world.name, world.actions)
 
 
 def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = None) -> Run:
@@ -182,6 +198,9 @@ def load(path: str | Path) -> Estimator:
     arrays, _, complaints = found
     for complaint in complaints:
         print(f"{complaint}; using the one before it", file=sys.stderr)
+    memory = directory.memory()
+    if world is None and memory is not None:
+        world = from_arrays(memory, facts["identity"]["name"])
     learner = {name: array for name, array in arrays.items() if name.startswith("learner/")}
     state = unflatten(
         {"learner": _blank(facts, world, config)}, learner, f"checkpoint of {str(path)!r}"
@@ -357,7 +376,9 @@ def _restored(directory: RunDirectory, carry: Carry, facts: dict[str, Any]) -> C
     old = directory.facts()
     _described(directory, old)  # before anything in it is relied upon
     other = [
-        name for name in ("world", "identity", "config", "seed") if old.get(name) != facts[name]
+        name
+        for name in ("world", "identity", "memory", "config", "seed")
+        if old.get(name) != facts[name]
     ]
     if other:
         was, now = old["config"], facts["config"]

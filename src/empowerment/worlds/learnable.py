@@ -178,6 +178,9 @@ class HostWorld(World):
             return (np.stack(np.unravel_index(actions, space.nvec), axis=-1) + space.start).astype(
                 space.dtype
             )
+        if isinstance(space, spaces.MultiBinary):
+            bits = np.unravel_index(actions, (2,) * space.shape[0])
+            return np.stack(bits, axis=-1).astype(space.dtype)
         return (actions + space.start).astype(space.dtype)  # pyright: ignore[reportAttributeAccessIssue] - Discrete
 
 
@@ -250,6 +253,11 @@ def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
         names = [
             f"action {tuple(map(int, index + space.start))}" for index in np.ndindex(*space.nvec)
         ]
+    elif isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
+        choices = 2 ** min(space.shape[0], 63)
+        if choices > MOST_ACTIONS:
+            raise _too_many(space, name)
+        names = [f"action {i:0{space.shape[0]}b}" for i in range(choices)]
     elif (
         isinstance(space, spaces.Box)
         and len(space.shape) == 1
@@ -265,7 +273,7 @@ def action_names(space: gymnasium.Space, name: str) -> tuple[str, ...]:
     else:
         raise ValueError(
             f"environment {name!r} has actions {space}; wrap it so that they are Discrete, "
-            "MultiDiscrete or a vector "
+            "MultiDiscrete, MultiBinary or a vector "
             "(gymnasium.wrappers.TransformAction)"
         )
     return tuple(names)

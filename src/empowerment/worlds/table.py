@@ -27,14 +27,17 @@ class TableWorld(World):
         terminals: np.ndarray | None = None,
         shown: np.ndarray | None = None,
         spec: dict[str, Any] | None = None,
+        frames: np.ndarray | None = None,
     ):
+        """`frames`: what is seen in each state; by default its number, as a vector with a single
+        1."""
         self.successors, self.odds, self.name = successors.astype(np.int32), odds, name
         self.size, n, self.outcomes = successors.shape
         self.actions = tuple(f"action {i}" for i in range(n)) if actions is None else actions
         self.start = np.int32(start)
         self.layout, self._places = layout, places
         self._terminals = np.zeros(self.size, bool) if terminals is None else terminals
-        self._spec = spec
+        self._spec, self._frames = spec, frames
         self._shown = (
             np.arange(self.size, dtype=np.int32) if shown is None else shown.astype(np.int32)
         )
@@ -51,6 +54,8 @@ class TableWorld(World):
 
     def observe(self, state: Any) -> Any:
         xp = namespace(state)
+        if self._frames is not None:
+            return xp.asarray(self._frames)[state]
         return (state[..., None] == xp.arange(self.size)).astype(np.float32)
 
     def states(self) -> np.ndarray:
