@@ -4,17 +4,18 @@ its flags."""
 import contextlib
 import inspect
 import io
+import math
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from . import Landscape, __version__, compare, exact, make, worlds
 from .console import Switch, explain, explain_os, say, show
-from .exact import has_exact
+from .exact import check_feedback, has_exact
 from .files import refuse_unwritable
 from .variational.config import STOCHASTIC, Config
 from .worlds.world import World
@@ -22,6 +23,8 @@ from .worlds.world import World
 WorldName = Annotated[str, arg(metavar="WORLD")]
 Slip = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="(default: 0)")]
 Directory = Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")]
+Horizon = int | Literal["inf"]
+Discount = Annotated[float, arg(metavar="FLOAT")]
 Copies = Annotated[int | None, arg(metavar="INT", help_behavior_hint="")]
 Wrap = Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")]
 Place = Annotated[tuple[int, int] | None, arg(metavar="ROW COLUMN", help_behavior_hint="")]
@@ -43,6 +46,19 @@ def report_impossible(estimator: Any, land: Any) -> int:
 def make_world(command: Any, name: str) -> World:
     """The world that a command names, with what was given of its options."""
     return make(name, **options(command))
+
+
+def steps_of(horizon: int | str) -> int | float:
+    """The horizon that was typed."""
+    return math.inf if horizon == "inf" else int(horizon)
+
+
+def feedback_of(command: Any) -> dict[str, Any]:
+    """What was given of feedback; nothing without it."""
+    check_feedback(command.feedback, command.discount)
+    if not command.feedback and command.horizon == "inf":
+        raise ValueError("an infinite horizon needs --feedback and a --discount below 1")
+    return {"feedback": True, "discount": command.discount} if command.feedback else {}
 
 
 def options(command: Any) -> dict[str, Any]:
@@ -94,12 +110,17 @@ class Exact:
       empowerment exact my_map.txt --horizon 3 --slip 0.1 --out out/my_map
       empowerment exact my_map.txt --horizon 6 --out out/my_map --part 0/8
       empowerment exact gym:FrozenLake-v1 --horizon 3
+      empowerment exact windy-bridge --horizon inf --feedback --discount 0.95
     """
 
     world: Positional[WorldName]
     """Name of a built-in world, path of a map (.txt), or gym:ID."""
-    horizon: int = 5
-    """Number of actions in a sequence, K."""
+    horizon: Horizon = 5
+    """Number of actions in a sequence, K; inf with --feedback and a --discount below 1."""
+    feedback: Switch = False
+    """Let the agent see where each action has led before it chooses the next."""
+    discount: Discount = 1.0
+    """Weight of each further step, with feedback; --horizon inf needs one below 1."""
     slip: Slip = None
     """Probability that a random move replaces the chosen action."""
     bricks: Switch = False
@@ -130,11 +151,9 @@ class Exact:
     def _refuse_other(self, world: World, path: Path) -> None:
         """Refuse to write over a landscape of another world or horizon."""
         there = Landscape.load(path) if path.is_file() else None
-        if there is not None and (there.world, there.horizon, there.spec) != (
-            world.name,
-            self.horizon,
-            world.spec(),
-        ):
+        if there is not None and (
+            (there.world, there.horizon, there.spec, there.feedback, there.discount)
+        ) != (world.name, steps_of(self.horizon), world.spec(), self.feedback, self.discount):
             raise ValueError(
                 f"{str(self.out)!r} holds the landscape of {there.world!r}, K = {there.horizon}, "
                 "with another map, "
@@ -142,11 +161,14 @@ class Exact:
             )
 
     def _whole(self, world: World) -> Landscape:
+        horizon, given = steps_of(self.horizon), feedback_of(self)
         if self.processes == 1:
-            return exact(world, self.horizon, progress=True)
+            return exact(world, horizon, progress=True, **given)
+        if given:
+            raise ValueError("feedback is worked out in one process; leave --processes out")
         from .parts import exact_in_processes
 
-        return exact_in_processes(world, self.horizon, processes=self.processes)
+        return exact_in_processes(world, int(horizon), processes=self.processes)
 
     def _part(self, world: World) -> Landscape | None:
         from .parts import exact_part, read_part, save_part
@@ -158,8 +180,10 @@ class Exact:
                 f"processes={self.processes} does not go with part={self.part!r}, a process of its "
                 "own"
             )
+        if feedback_of(self) or self.horizon == "inf":
+            raise ValueError("feedback is worked out as a whole; leave --part out")
         part, parts = read_part(self.part or "")
-        land = exact_part(world, self.horizon, None, part, parts=parts)
+        land = exact_part(world, int(self.horizon), None, part, parts=parts)
         whole = save_part(world, land, self.out, part, parts)
         if whole is None:
             result = {
@@ -185,6 +209,8 @@ class Exact:
         result = {
             "world": world.name,
             "horizon": self.horizon,
+            "feedback": self.feedback,
+            "discount": self.discount,
             "slip": self.slip or 0.0,
             "version": __version__,
             "states": len(land.nats),
@@ -199,7 +225,8 @@ class Exact:
             "nats": [float(x) for x in land.nats],
         }
         text = (
-            f"{world.name}, K = {self.horizon}: {result['states']} states, empowerment from "
+            f"{world.name}, K = {self.horizon}{', with feedback' * self.feedback}: "
+            f"{result['states']} states, empowerment from "
             f"{result['min']:.4f} to "
             f"{result['max']:.4f} nats (mean {result['mean']:.4f}), certified to "
             f"{result['gap']:.1e} nats; "
@@ -444,8 +471,12 @@ class Act:
     """greedy, model-free, planning, q-learning, look-ahead, shaping, source or random."""
     steps: int = 100
     """Number of actions to take; the episode ends earlier where the agent dies."""
-    horizon: int = 5
+    horizon: Horizon = 5
     """Number of actions in a sequence, K, of exact empowerment; a run has its own."""
+    feedback: Switch = False
+    """Let the agent see where each action has led before it chooses the next."""
+    discount: Discount = 1.0
+    """Weight of each further step, with feedback; --horizon inf needs one below 1."""
     slip: Slip = None
     """Probability that a random move replaces the chosen action, where a world is given."""
     bricks: Switch = False
@@ -505,15 +536,26 @@ class Act:
         show(result, self.json, text)
 
     def _setting(self) -> Any:
-        from .behaviour import exact_source, exact_value, learned_source, learned_value
+        from .behaviour import (
+            exact_source,
+            exact_value,
+            feedback_source,
+            learned_source,
+            learned_value,
+        )
         from .behaviour.named import Setting
 
         rest = {"gamma": self.gamma, "goal": self.goal, "seed": self.seed}
         if not self._is_run():
             world = make_world(self, self.run_or_world)
-            return Setting(
-                world, exact_value(world, self.horizon), exact_source(world, self.horizon), **rest
-            )
+            horizon, given = steps_of(self.horizon), feedback_of(self)
+            if given:
+                draw = feedback_source(world, horizon, self.discount)
+                return Setting(world, exact_value(world, horizon, **given), draw, **rest)
+            horizon = int(horizon)
+            return Setting(world, exact_value(world, horizon), exact_source(world, horizon), **rest)
+        if feedback_of(self):
+            raise ValueError("feedback is of exact empowerment, and this is a run; leave it out")
         if options(self):
             raise ValueError(
                 f"{' and '.join(options(self))} are the world's, and a run has its own world; "
@@ -552,7 +594,7 @@ class Reproduce:
 
     figure: Positional[Annotated[str, arg(metavar="FIGURE")]]
     """static, tree, boxes, key-door, lava-corridor, lava-maze, predator-prey, pendulum, behaviours,
-    complexity, or all."""
+    complexity, feedback, or all."""
     out: Path = Path("out")
     """Directory for everything that is made; what is there already is not made again."""
     seeds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="")] = None

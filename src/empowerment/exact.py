@@ -1,10 +1,12 @@
 """Exact empowerment: counting where dynamics are deterministic, capacity where they are not
 (sections 2 and 4.1)."""
 
+import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from .capacity import brackets, check_parameters
 from .channel import Channel, channels
 from .counting import count_ends
+from .feedback import feedback_values
 from .gaussian import linear_empowerment
 from .landscape import Landscape
 from .reach import explore, look_alikes
@@ -28,9 +31,11 @@ CHUNK = 2**24
 
 def exact(
     world: World,
-    horizon: int | np.integer,
+    horizon: int | float | np.integer,
     states: State | None = None,
     *,
+    feedback: bool = False,
+    discount: float = 1.0,
     tolerance: float = 1e-9,
     progress: bool = False,
 ) -> Landscape:
@@ -42,16 +47,26 @@ def exact(
     is a batch of the world's states, or a single one; by default every place of the agent with the
     rest as at the start. `progress` draws a bar.
 
+    With `feedback` the agent sees where each action has led before it chooses the next: E_k(s) =
+    max over ω(a|s) of I(a; s'|s) + discount E[E_{k-1}(s')]. Every step is closed to `tolerance`, so
+    that the bracket is at most K times as wide. `horizon` may be `math.inf` where `discount` is
+    below 1. The landscape's `source` is the best distribution of the first action.
+
     >>> from empowerment import make
     >>> land = exact(make("open-room"), horizon=5)
     >>> float(land.nats.max().round(4))  # ln 61: all cells within five moves
     4.1109
     """
     check_world(world)
-    check_horizon(horizon)
-    horizon = int(horizon)  # of any kind
+    check_feedback(feedback, discount)
+    if not (feedback and discount < 1 and horizon == math.inf):
+        check_horizon(horizon)
+        horizon = int(horizon)  # of any kind
     check_parameters(1.0, tolerance)
     states = world.states() if states is None else check_states(world, states)
+    if feedback:
+        return _with_feedback(world, horizon, states, discount, tolerance, progress)
+    horizon = int(horizon)
     if isinstance(world, PointMass) and world.power is not None:
         nats = np.full(
             len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.power)
@@ -68,6 +83,23 @@ def exact(
         proved = np.concatenate([_brackets(chunk, tolerance, advance) for chunk in chunks])
     lower, upper = proved[kinds].T
     return Landscape.of(world, horizon, states, lower, lower, upper)
+
+
+def _with_feedback(
+    world: World,
+    horizon: int | float | np.integer,
+    states: State,
+    discount: float,
+    tolerance: float,
+    progress: bool,
+) -> Landscape:
+    endless = horizon == math.inf
+    steps = math.inf if endless else int(horizon)
+    table = explore(world, states, sys.maxsize if endless else int(horizon))
+    with _bar(progress, None if endless else int(horizon), "step") as advance:
+        found = feedback_values(table, steps, discount, tolerance, advance)
+    given = {"feedback": True, "discount": float(discount), "source": found.source}
+    return Landscape.of(world, steps, states, found.lower, found.lower, found.upper, **given)
 
 
 def has_exact(world: World) -> bool:
@@ -176,8 +208,18 @@ def optimal_source(world: World, state: State, horizon: int) -> Source:
 def check_horizon(horizon: Any) -> None:
     if isinstance(horizon, bool) or not isinstance(horizon, Integral) or int(horizon) < 1:
         raise ValueError(
-            f"horizon={horizon!r} is not a number of actions; give a whole number, 1 or more"
+            f"horizon={horizon!r} is not a number of actions; give a whole number, 1 or more (or "
+            "math.inf with feedback=True and a discount below 1)"
         )
+
+
+def check_feedback(feedback: Any, discount: Any) -> None:
+    if isinstance(discount, bool) or not isinstance(discount, Real) or not 0 < float(discount) <= 1:
+        raise ValueError(
+            f"discount={discount!r} is no weight of later steps; give a number above 0, at most 1"
+        )
+    if discount != 1 and not feedback:
+        raise ValueError(f"discount={discount} is for feedback=True; give that, or leave it out")
 
 
 def check_states(world: World, states: State) -> State:
@@ -283,11 +325,13 @@ def _deterministic(world: World) -> None:
 
 
 @contextmanager
-def _bar(progress: bool, total: int) -> Iterator[Callable[[int], object]]:
+def _bar(
+    progress: bool, total: int | None, unit: str = "state"
+) -> Iterator[Callable[[int], object]]:
     if not progress:
         yield lambda done: None
         return
     from tqdm import tqdm
 
-    with tqdm(total=total, unit="state", delay=1.0, leave=False) as bar:
+    with tqdm(total=total, unit=unit, delay=1.0, leave=False) as bar:
         yield bar.update

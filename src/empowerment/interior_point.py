@@ -33,13 +33,19 @@ class Channels(NamedTuple):
     """How many original rows each row stands for; a fraction where the row is shared."""
     c: float
     """1/beta - 1."""
+    rewards: Array | float = 0.0
+    """Added to D_x: what an input is worth by itself, at most 0. The objective is then sum_x p_x
+    (D_x + r_x) and its bound max_x (D_x + r_x)."""
 
     @property
     def columns(self) -> Array:
         return np.swapaxes(self.rows, 1, 2)
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "Channels":
-        return Channels(self.rows[index], self.negentropy[index], self.copies[index], self.c)
+        rewards = self.rewards[index] if isinstance(self.rewards, np.ndarray) else self.rewards
+        return Channels(
+            self.rows[index], self.negentropy[index], self.copies[index], self.c, rewards
+        )
 
 
 def times(matrices: Array, vectors: Array) -> Array:
@@ -65,9 +71,9 @@ def bounds(channel: Channels, source: Array, log_output: Array) -> tuple[Array, 
     unit = EPSILON * (channel.rows.shape[2] + 32)
     own = log_of_output(channel, source)
     value = channel.negentropy - times(channel.rows, own)
-    terms = source * value
+    terms = source * (value + channel.rewards)
     # Each logarithm and each sum errs by a few units of the size of what is summed.
-    size = terms - 2 * source * channel.negentropy
+    size = source * (value - 2 * channel.negentropy - channel.rewards)
     if channel.c:
         entropy = channel.c * (entr(source) + source * np.log(channel.copies))
         terms, size = terms + entropy, size + np.abs(entropy)
@@ -80,7 +86,8 @@ def bounds(channel: Channels, source: Array, log_output: Array) -> tuple[Array, 
 def _upper(channel: Channels, log_output: Array, unit: float) -> Array:
     """c ln sum_x m_x exp(D_x / c), or max_x D_x, with D_x = KL(W_x || q) for m_x equal rows."""
     value = channel.negentropy - times(channel.rows, log_output - log_sum(log_output))
-    value = value + unit * (value - 2 * channel.negentropy + 1)
+    value = value + unit * (value - 2 * channel.negentropy + 1 - channel.rewards)
+    value = value + channel.rewards
     if channel.c <= 0:
         return value.max(axis=1)
     soft = channel.c * log_sum(value / channel.c, channel.copies)[:, 0]
@@ -158,8 +165,8 @@ def _start(channel: Channels) -> _Point:
 
 
 def _score(channel: Channels, source: Array, log_output: Array) -> Array:
-    """The derivative of F by p_x, D_x + c ln(m_x / p_x), except for a constant."""
-    value = channel.negentropy - times(channel.rows, log_output)
+    """The derivative of F by p_x, D_x + r_x + c ln(m_x / p_x), except for a constant."""
+    value = channel.negentropy - times(channel.rows, log_output) + channel.rewards
     return value + channel.c * np.log(channel.copies / source) if channel.c else value
 
 

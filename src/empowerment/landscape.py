@@ -38,8 +38,8 @@ class Landscape:
 
     world: str
     """name of the world"""
-    horizon: int
-    """number of actions in a sequence, K"""
+    horizon: int | float
+    """number of actions in a sequence, K; infinite with feedback and a discount only"""
     states: State
     """batch of n states, in the world's own form"""
     nats: np.ndarray
@@ -54,15 +54,22 @@ class Landscape:
     """`int64[n, 2]`: row and column of each state on the layout"""
     spec: dict[str, Any] | None = None
     """what the world is made from (map, slip, ...), if it can be described"""
+    feedback: bool = False
+    """whether the agent sees where each action has led before it chooses the next"""
+    discount: float = 1.0
+    """with feedback: weight of what each further step adds, relative to the one before"""
+    source: np.ndarray | None = None
+    """`float64[n, actions]`: with feedback, the best distribution of the first action"""
 
     @staticmethod
     def of(
         world: World,
-        horizon: int,
+        horizon: int | float,
         states: State,
         nats: Any,
         lower: Any = np.nan,
         upper: Any = np.nan,
+        **feedback: Any,
     ) -> "Landscape":
         """A landscape of this world; without `lower` and `upper` nothing is claimed to be
         proved."""
@@ -86,6 +93,7 @@ class Landscape:
             layout=world.layout,
             positions=positions,
             spec=world.spec(),
+            **feedback,
         )
 
     def __len__(self) -> int:
@@ -153,7 +161,9 @@ class Landscape:
         header: dict[str, Any] = {
             "format": FORMAT,
             "world": self.world,
-            "horizon": self.horizon,
+            "horizon": "inf" if np.isinf(self.horizon) else self.horizon,
+            "feedback": self.feedback,
+            "discount": self.discount,
             "state": type(self.states).__name__ if isinstance(self.states, tuple) else "array",
             "fields": list(getattr(self.states, "_fields", ())),
             "spec": self.spec,
@@ -161,6 +171,8 @@ class Landscape:
         if self.layout is not None and self.positions is not None:
             arrays |= {"walls": self.layout.walls, "positions": self.positions}
             header["marks"] = [list(mark) for mark in self.layout.marks]
+        if self.source is not None:
+            arrays["source"] = self.source
         arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
         # Through bytes: safetensors' own writing fails with an error that is no OSError.
         write_atomically(Path(path), save(arrays, metadata={"landscape": json.dumps(header)}))
@@ -211,8 +223,12 @@ class Landscape:
             "layout": layout,
             "positions": positions,
             "spec": header.get("spec"),
+            "feedback": bool(header.get("feedback", False)),
+            "discount": float(header.get("discount", 1.0)),
+            "source": arrays.get("source"),
         }
-        return Landscape(header["world"], int(header["horizon"]), states, *values, **place)
+        horizon = float("inf") if header["horizon"] == "inf" else int(header["horizon"])
+        return Landscape(header["world"], horizon, states, *values, **place)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -317,6 +333,11 @@ def compare(learned: Landscape, exact: Landscape) -> Comparison:
         raise ValueError(
             f"the landscapes have horizons {learned.horizon} and {exact.horizon}; compare at one "
             "horizon"
+        )
+    if (learned.feedback, learned.discount) != (exact.feedback, exact.discount):
+        raise ValueError(
+            f"the landscapes have feedback={learned.feedback} with discount={learned.discount} and "
+            f"feedback={exact.feedback} with discount={exact.discount}; compare the same quantity"
         )
     if len(learned) != len(exact):
         raise ValueError(

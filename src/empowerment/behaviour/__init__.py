@@ -4,9 +4,10 @@
 from .behaviour import Behaviour, Choice, Random
 from .episode import Episode, at_place, run_episode, run_episodes
 from .greedy import Greedy, ModelFree, expected_value, learn_averages
+from .informed import Informed, plan_informed
 from .planning import LookAhead, Planned, plan, q_learning, value_iteration
 from .shaping import arrival, empowerment_reward, potential_difference, shape
-from .source import FromSource, exact_source, learned_source
+from .source import FromSource, exact_source, feedback_source, learned_source
 from .value import Value, exact_value, learned_value
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Episode",
     "FromSource",
     "Greedy",
+    "Informed",
     "LookAhead",
     "ModelFree",
     "Planned",
@@ -26,10 +28,12 @@ __all__ = [
     "exact_source",
     "exact_value",
     "expected_value",
+    "feedback_source",
     "learn_averages",
     "learned_source",
     "learned_value",
     "plan",
+    "plan_informed",
     "potential_difference",
     "q_learning",
     "run_episode",

@@ -3,14 +3,15 @@ looking."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..capacity import capacity
 from ..channel import channel
-from ..exact import check_horizon, optimal_source
-from ..worlds.world import State, World, take
+from ..exact import check_horizon, exact, optimal_source
+from ..worlds.world import State, World, identify, take
 from .behaviour import Choice, count
 from .value import Value
 
@@ -55,6 +56,27 @@ def exact_source(world: World, horizon: int) -> Draw:
         return rows.sequences[rng.choice(len(weights), p=weights / weights.sum())]
 
     return counted if world.deterministic else iterated
+
+
+def feedback_source(world: World, horizon: int | float, discount: float = 1.0) -> Draw:
+    """Draws one action from the best source with feedback, ω_K(a|s): it looks before each step."""
+
+    @cache
+    def distribution(name: bytes) -> np.ndarray:
+        found = exact(world, horizon, known[name], feedback=True, discount=discount).source
+        assert found is not None  # with feedback there is one
+        return found[0]
+
+    known: dict[bytes, State] = {}
+
+    def draw(state: State, rng: np.random.Generator) -> np.ndarray:
+        batch = take(state, None)
+        name = identify(batch)[0].tobytes()
+        known[name] = batch
+        weights = distribution(name)
+        return rng.choice(len(weights), size=1, p=weights)
+
+    return draw
 
 
 def learned_source(world: World, estimator: Sampler) -> Draw:

@@ -56,16 +56,20 @@ class Cached:
         return len(self._known)
 
 
-def exact_value(world: World, horizon: int) -> Cached:
-    """Exact empowerment of any state of the world.
+def exact_value(
+    world: World, horizon: int | float, feedback: bool = False, discount: float = 1.0
+) -> Cached:
+    """Exact empowerment of any state of the world, with feedback if wanted.
 
     >>> from empowerment import make
     >>> world = make("open-room")
     >>> float(exact_value(world, 5)(world.states()).max().round(4))
     4.1109
     """
-    check_horizon(horizon)
-    return Cached(lambda states: exact(world, horizon, states, tolerance=TIE / 10).nats)
+    given = {"feedback": feedback, "discount": discount, "tolerance": TIE / 10}
+    if not feedback:
+        check_horizon(horizon)
+    return Cached(lambda states: exact(world, horizon, states, **given).nats)
 
 
 def learned_value(world: World, estimator: Empowerment) -> Cached:

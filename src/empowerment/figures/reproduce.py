@@ -14,6 +14,7 @@ from ..worlds.registry import did_you_mean
 from .behaviours import BEHAVIOURS
 from .boxes import BOXES
 from .complexity import COMPLEXITY
+from .feedback import FEEDBACK
 from .key_door import KEY_DOOR
 from .lava import LAVA_CORRIDOR, LAVA_MAZE
 from .pendulum import PENDULUM
@@ -44,6 +45,7 @@ FIGURES: dict[str, Figure] = {
         PENDULUM,
         BEHAVIOURS,
         COMPLEXITY,
+        FEEDBACK,
     )
 }
 

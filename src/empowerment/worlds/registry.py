@@ -14,11 +14,13 @@ from .pendulum import Pendulum
 from .point_mass import PointMass
 from .predator_prey import PredatorPrey
 from .table import tree
+from .windy_bridge import windy_bridge
 from .world import World
 
 SPECS: dict[str, dict[str, Any]] = {
     "grid": {"name": str, "map": list, "slip": (int, float), "bricks": bool},
     "tree": {"depth": int},
+    "windy-bridge": {"wind": (int, float)},
     "point-mass": {},
     "pendulum": {},
     "predator-prey": {"model": type(None)},
@@ -51,6 +53,7 @@ WORLDS: dict[str, Callable[..., World]] = {
     "lava-corridor": _grid("lava-corridor", bricks=True),
     "lava-maze": _grid("lava-maze", bricks=True),
     "tree": tree,
+    "windy-bridge": windy_bridge,
     "point-mass": PointMass,
     "pendulum": Pendulum,
     "predator-prey": PredatorPrey,

@@ -1,0 +1,77 @@
+"""Reward and empowerment in one Bellman equation: return, plus what information is worth."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..exact import check_feedback
+from ..feedback import Task, feedback_values
+from ..reach import closure
+from ..worlds.world import State, World, identify
+from .behaviour import Choice, refuse_continuous
+from .planning import LARGEST_PLAN
+from .value import Value
+
+TOLERANCE = 1e-9
+"""Nats to which each step is closed."""
+
+
+@dataclass(frozen=True)
+class Informed:
+    """Draws each action from the best distribution at the state that the agent sees."""
+
+    table: dict[int | bytes, tuple[float, np.ndarray]]
+    """Value and source of each known state."""
+
+    def __call__(self, states: State, rng: np.random.Generator) -> Choice:
+        sources = [self.table[name][1] for name in identify(states).tolist()]
+        return Choice(np.array([rng.choice(len(p), p=p) for p in sources])[:, None])
+
+    def value(self, states: State) -> np.ndarray:
+        """V(s) of each state."""
+        return np.array([self.table[name][0] for name in identify(states).tolist()])
+
+
+def plan_informed(
+    world: World,
+    reward: Value,
+    temperature: float,
+    discount: float = 0.95,
+    horizon: int | float = math.inf,
+    starts: State | None = None,
+) -> Informed:
+    """V_k(s) = max over ω(a|s) of E[R(s') + discount V_{k-1}(s')] + temperature I(a; s'|s).
+
+    `reward` is R, what it pays to come to each state of a batch. With temperature 0 this is value
+    iteration; without reward it is temperature times empowerment with feedback. Nothing is paid
+    after an episode has ended.
+
+    >>> from empowerment import make
+    >>> world = make("open-room")
+    >>> nothing = lambda states: 0.0 * states.agent
+    >>> informed = plan_informed(world, nothing, 1.0, discount=1.0, horizon=3)
+    >>> float(informed.value(world.states()).max().round(4))  # 3 ln 5
+    4.8283
+    """
+    refuse_continuous(world, "plan_informed")
+    check_feedback(True, discount)
+    if not math.isfinite(temperature) or temperature < 0:
+        raise ValueError(f"temperature={temperature!r} must be a number of 0 or more")
+    if horizon == math.inf and discount == 1:
+        raise ValueError("horizon=inf needs a discount below 1; give one, or a finite horizon")
+    table = closure(world, world.states() if starts is None else starts, LARGEST_PLAN)
+    if not table.closed or table.states is None:
+        raise ValueError(
+            f"world {world.name!r} has more than {LARGEST_PLAN:,} states; give fewer starts="
+        )
+    paid = np.asarray(reward(table.states), np.float64)
+    task = Task(paid, np.asarray(world.terminal(table.states)), float(temperature))
+    everywhere = np.arange(table.size, dtype=np.int32)
+    found = feedback_values(
+        replace(table, starts=everywhere), horizon, discount, TOLERANCE, task=task
+    )
+    names = identify(table.states).tolist()
+    return Informed(
+        dict(zip(names, zip(found.lower.tolist(), found.source, strict=True), strict=True))
+    )
