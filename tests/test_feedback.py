@@ -242,7 +242,7 @@ def test_both_limits_of_reward_and_information():
     assert (both.value(states) >= bare.value(states) - 1e-6).all()
     chosen = both(states, rng).actions
     assert chosen.shape == (len(states.agent), 1)
-    with pytest.raises(ValueError, match="temperature=-1.0 must be"):
+    with pytest.raises(ValueError, match="must be a number of 0 or more"):
         plan_informed(world, reward, -1.0)
 
 

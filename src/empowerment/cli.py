@@ -253,8 +253,12 @@ class Train:
     """Name of a built-in world, path of a map (.txt), or gym:ID."""
     out: Path
     """Directory of the run."""
-    horizon: int = 5
-    """Number of actions in a sequence, K."""
+    horizon: Horizon = 5
+    """Number of actions in a sequence, K; inf with --feedback and a --discount below 1."""
+    feedback: Switch = False
+    """Let the agent see where each action has led before it chooses the next."""
+    discount: Discount = 1.0
+    """Weight of each further step, with feedback; --horizon inf needs one below 1."""
     slip: Slip = None
     """Probability that a random move replaces the chosen action."""
     bricks: Switch = False
@@ -321,7 +325,7 @@ class Train:
         words = [self.world]
         for field in fields(self)[1:]:
             value = getattr(self, field.name)
-            if value is not None and value is not False and field.name != "processes":
+            if value not in (None, False) and field.name != "processes":
                 words += [f"--{field.name.replace('_', '-')}"] + (
                     [] if value is True else [str(value)]
                 )
@@ -334,7 +338,8 @@ class Train:
             "method": self.method,
             "preset": self.preset,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        given = {name: value for name, value in given.items() if value is not None}
+        return given | feedback_of(self)
 
     def _train_seeds(self) -> None:
         from .variational.seeds import run_of, train_seeds
@@ -347,7 +352,9 @@ class Train:
             )
         world = make_world(self, self.world)
         seeds = range(self.seed, self.seed + self.seeds)
-        learned = train_seeds(world, self.horizon, seeds, self.out, self.resume, **self._settings())
+        learned = train_seeds(
+            world, steps_of(self.horizon), seeds, self.out, self.resume, **self._settings()
+        )
         runs = [str(run_of(self.out, seed)) for seed in seeds]
         lands = [estimator.landscape() for estimator in learned]
         means = [float(land.nats.mean()) for land in lands]
@@ -367,7 +374,9 @@ class Train:
             from .variational.tracking import TensorBoard
 
             settings["trackers"] = [TensorBoard(self.out / "tensorboard")]
-        estimator = train(world, self.horizon, self.seed, self.out, self.resume, **settings)
+        estimator = train(
+            world, steps_of(self.horizon), self.seed, self.out, self.resume, **settings
+        )
         if not leads():
             return
         if estimator.world is None or not estimator.world.settable:
@@ -429,7 +438,9 @@ class Check:
             )
         learned = estimator.landscape()
         assert estimator.world is not None  # landscape refuses a run without one
-        truth = exact(estimator.world, estimator.config.horizon, learned.states, progress=True)
+        config = estimator.config
+        given = {"feedback": config.feedback, "discount": config.discount, "progress": True}
+        truth = exact(estimator.world, config.horizon, learned.states, **given)
         fit, bound = (
             compare(learned, truth),
             estimator.bound(states=learned.states, samples=self.samples),

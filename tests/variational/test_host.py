@@ -89,7 +89,7 @@ def windows(world, rounds=60, seed=0):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_windows_never_bridge_a_reset(mode):
-    start, end, actions, _ = windows(counters(mode))
+    start, end, actions, *_ = windows(counters(mode))
     steps = (end - start)[:, 1].astype(int)
     assert (start[:, 0] == end[:, 0]).all(), "one episode"
     assert ((steps >= 1) & (steps <= HORIZON)).all()
@@ -105,7 +105,7 @@ def test_windows_never_bridge_a_reset(mode):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_windows_that_a_time_limit_cuts_off_are_dropped(mode):
-    start, end, actions, _ = windows(counters(mode, terminates=False))
+    start, end, actions, *_ = windows(counters(mode, terminates=False))
     assert ((end - start)[:, 1] == HORIZON).all()
     assert (start[:, 0] == end[:, 0]).all()
     assert np.array_equal(actions.sum(1), (end - start)[:, 2])
@@ -124,7 +124,7 @@ def test_recent_windows_replace_the_oldest():
     recent = host.ReplayBuffer(6)
     for i in range(4):
         part = np.full((2, 1), i)
-        recent.add(host.Windows(part, part + 10, part, part[:, 0] - 5.0))
+        recent.add(host.Windows(part, part + 10, part, part[:, 0] - 5.0, part[:, 0] > 2))
     batch = host.spread(None, recent.draw(6, np.random.default_rng(0)))
     assert sorted(np.asarray(batch.actions)[:, 0].tolist()) == [1, 1, 2, 2, 3, 3]
     assert np.array_equal(batch.frames[batch.end], batch.frames[batch.start] + 10)

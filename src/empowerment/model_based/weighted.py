@@ -69,7 +69,7 @@ def weighted(
     """Importance sampling at every start, from uniform sequences."""
     rng = np.random.default_rng(seed)
     sequences = rng.integers(
-        len(world.actions), size=(len(starts), config.sequences, config.horizon)
+        len(world.actions), size=(len(starts), config.sequences, config.window)
     )
     estimates = [
         importance(

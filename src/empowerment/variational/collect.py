@@ -37,8 +37,8 @@ LARGEST_TABLE = 2048
 """Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is
 encoded once, which are no more than a default batch would hold."""
 LARGEST_HOST_TABLE = 2**17
-"""Worlds that run on the host, or are tables already, are tabulated up to here: a look-up on the
-device is far quicker than a step on the host."""
+"""Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than
+their step."""
 PRIORITISED = 0.6
 """Share of the starts that are drawn in proportion to the squared error; the rest by the archive's
 first weights."""
@@ -79,11 +79,15 @@ class Batch(NamedTuple):
     actions: Shaped[Array, "n steps ..."]
     value: Float[Array, "n"] | None = None
     """Empowerment of the starts in nats, where a model gives it."""
-    log_q: Float[Array, "n"] | None = None
+    log_q: Float[Array, "n *heads"] | None = None
     """ln q of each sequence by the EMA decoder, its mean over the ends, where the source is fitted
-    to that."""
+    to that; with feedback, what follows is added, for each number of steps to go."""
     log_b: Float[Array, "n"] | None = None
     """ln b(a|x), the log-probability with which each sequence was drawn."""
+    ended: Bool[Array, "_"] | None = None
+    """Whether an episode is over at each end; None where that is not known."""
+    odds: Float[Array, "n outcomes"] | None = None
+    """The probability of each end, where all outcomes of the windows were listed."""
 
 
 Draw = Callable[..., Any]
@@ -136,6 +140,8 @@ class ArchiveCollector(NamedTuple):
     """How many windows start at greedy walkers."""
     outcomes: int = 1
     """How often each sequence is played from its start."""
+    listed: bool = False
+    """Whether these are all outcomes of the one action of a window, each once."""
     pieces: PatchTable | None = None
     """All frames as the patches that they are made of, if these are few."""
 
@@ -193,10 +199,16 @@ class ArchiveCollector(NamedTuple):
         again, repeated = jax.tree.map(
             lambda x: jnp.repeat(x, self.outcomes, axis=0), (starts, actions)
         )
-        ends = constrain(
-            self.mesh, act(self.world, again, repeated, self.outcomes, key=act_key), SHARDED
-        )
+        if self.listed:
+            which = jnp.tile(jnp.arange(self.outcomes), len(actions))
+            ends = self.world.step(again, repeated[:, 0], which)
+        else:
+            ends = act(self.world, again, repeated, self.outcomes, key=act_key)
+        ends = constrain(self.mesh, ends, SHARDED)
         batch = per_device(self.mesh, self._batch)(starts, actions, log_b, ends)
+        if self.listed and self.outcomes > 1:
+            odds = jnp.asarray(self.world.probabilities(starts, actions[:, 0]))
+            batch = batch._replace(odds=odds.astype(jnp.float32))
         return state, batch
 
     def feedback(self, state: ArchiveState, errors: Float[Array, "n"]) -> ArchiveState:
@@ -295,10 +307,12 @@ class ArchiveCollector(NamedTuple):
 
     def _batch(self, starts: State, actions: Any, log_b: Any, ends: State) -> Batch:
         """One device's windows."""
+        ended = jnp.asarray(self.world.terminal(ends))
         if self.frames is not None:
-            return Batch(self._all(), starts, ends, actions, log_b=log_b)
+            return Batch(self._all(), starts, ends, actions, log_b=log_b, ended=ended)
         frames, rows = self._look(jax.tree.map(lambda *x: jnp.concatenate(x), starts, ends))
-        return Batch(frames, rows[: len(actions)], rows[len(actions) :], actions, log_b=log_b)
+        windows = rows[: len(actions)], rows[len(actions) :], actions
+        return Batch(frames, *windows, log_b=log_b, ended=ended)
 
 
 def stratified(
@@ -313,9 +327,8 @@ def stratified(
 
 def archive(world: World, config: Config, mesh: Mesh | None = None) -> ArchiveCollector:
     """The collector of `config.batch` windows an update; small worlds are tabulated first."""
-    looked_up = world.on_host or bool(world.table())
-    table = tabulate(world, LARGEST_HOST_TABLE if looked_up else LARGEST_TABLE)
-    if table is not None:
+    table = tabulate(world, LARGEST_HOST_TABLE if world.on_host else LARGEST_TABLE)
+    if table is not None and table[0].size <= LARGEST_TABLE:
         small, frames, own = table
         alive = living(small)
         # Where keys are taken and doors opened for good, what comes before must be met as often as
@@ -324,16 +337,16 @@ def archive(world: World, config: Config, mesh: Mesh | None = None) -> ArchiveCo
         first = np.isin(alive, own)
         if first.any():
             weights = 0.5 * weights + 0.5 * first / first.sum()
-        weights = jnp.asarray(weights, jnp.float32)
-        if small.size > LARGEST_TABLE:
-            return ArchiveCollector(
-                small, None, alive, weights, config.batch, mesh, 0, config.outcomes
-            )
-        everything = jnp.asarray(frames)
-        pieces = patch_table(frames)
-        return ArchiveCollector(
-            small, everything, alive, weights, config.batch, mesh, 0, config.outcomes, pieces
+        return _from(
+            small,
+            config,
+            mesh,
+            frames=jnp.asarray(frames),
+            starts=alive,
+            weights=jnp.asarray(weights, jnp.float32),
+            pieces=patch_table(frames),
         )
+    world = world if table is None else table[0]
     if world.on_host and jax.process_count() > 1:
         raise ValueError(
             f"world {world.name!r} is too large to tabulate and runs on the host; learn it in one "
@@ -342,15 +355,23 @@ def archive(world: World, config: Config, mesh: Mesh | None = None) -> ArchiveCo
     starts = beginnings(world, config.horizon)
     count = len(leaves(starts)[0])
     walkers = 0 if world.on_host or world.continuous is not None else config.batch // WALKERS
-    return ArchiveCollector(
+    return _from(
         world,
-        None,
-        starts,
-        jnp.full(count, 1 / count),
-        config.batch,
+        config,
         None if world.on_host else mesh,
-        walkers,
-        config.outcomes,
+        frames=None,
+        starts=starts,
+        weights=jnp.full(count, 1 / count),
+        walkers=walkers,
+    )
+
+
+def _from(world: World, config: Config, mesh: Mesh | None, **parts: Any) -> ArchiveCollector:
+    """With feedback a window has one action, whose outcomes are all listed, where they can be."""
+    listed = config.feedback and world.enumerable
+    outcomes = world.branches if listed else config.outcomes
+    return ArchiveCollector(
+        world, batch=config.batch, mesh=mesh, outcomes=outcomes, listed=listed, **parts
     )
 
 
@@ -364,7 +385,7 @@ def living(world: TableWorld) -> np.ndarray:
     return alive
 
 
-def beginnings(world: World, horizon: int) -> State:
+def beginnings(world: World, horizon: int | float) -> State:
     """The archive of a world too large to tabulate, a third each: the world's own starts; states of
     random play from which something rare happened within a window, as when a box is pushed; and any
     living states of random play, each as likely as any other. Without the second on the host, where
@@ -385,7 +406,7 @@ def beginnings(world: World, horizon: int) -> State:
     if world.on_host:
         return concatenate([own, any_met])
     # Of a long window, what happens late says little of where it began.
-    within = min(horizon, ROLLOUT_STEPS // 2)
+    within = int(min(horizon, ROLLOUT_STEPS // 2))
     before = concatenate(
         [take(states, living) for states, living in zip(path[:-within], alive, strict=False)]
     )
@@ -451,7 +472,13 @@ def tabulate(world: World, limit: int) -> tuple[TableWorld, np.ndarray, np.ndarr
     frames = np.asarray(world.observe(table.states))
     return (
         TableWorld(
-            table.successors, odds, world.name, world.actions, terminals=ends, frames=frames
+            table.successors,
+            odds,
+            world.name,
+            world.actions,
+            terminals=ends,
+            shown=table.starts,
+            frames=frames,
         ),
         frames,
         table.starts,

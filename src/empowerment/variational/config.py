@@ -1,6 +1,7 @@
 """The settings of a training: what each means, its default and its range."""
 
 import dataclasses
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from numbers import Integral
@@ -8,6 +9,7 @@ from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 
+from ..exact import check_feedback
 from ..worlds.registry import did_you_mean
 from ..worlds.world import World, check_world
 
@@ -47,8 +49,12 @@ PAPER: dict[str, Any] = {
 class Config:
     """Everything that decides what is learned, except the world and the seed."""
 
-    horizon: int = 5
-    """Number of actions in a sequence, K."""
+    horizon: int | float = 5
+    """Number of actions in a sequence, K; infinite with feedback and a discount only."""
+    feedback: bool = False
+    """Whether the agent sees where each action has led before it chooses the next."""
+    discount: float = 1.0
+    """With feedback: weight of what each further step adds, relative to the one before."""
     preset: Preset = "default"
     """`paper` is the algorithm as printed, for comparison: ψ by a squared error, each step sees
     only the previous action, no layer norm, no decoder prior, Adagrad from the first update on."""
@@ -90,9 +96,17 @@ class Config:
         """Whether this is the paper's algorithm."""
         return self.preset == "paper"
 
+    @property
+    def window(self) -> int:
+        """Actions that are played without looking."""
+        return 1 if self.feedback else int(self.horizon)
+
 
 def make_config(
-    world: World, horizon: int | np.integer, settings: dict[str, Any], resuming: bool = False
+    world: World,
+    horizon: int | float | np.integer,
+    settings: dict[str, Any],
+    resuming: bool = False,
 ) -> Config:
     """The configuration of a run in this world; a ValueError says which setting does not fit.
 
@@ -104,6 +118,8 @@ def make_config(
     config = configure(
         horizon, defaults_for(world, settings.get("method", "variational")) | preset | settings
     )
+    if config.feedback and world.continuous is not None:
+        raise ValueError(f"feedback=True is for listed actions, and {world.name!r} has vectors")
     refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
     if not resuming:
         _refuse_ignored(world, config, settings)
@@ -129,14 +145,35 @@ def configure(horizon: Any, settings: dict[str, Any]) -> Config:
                 f"{', '.join(sorted(fields))}"
             )
     values: dict[str, Any] = {name: field.default for name, field in fields.items()}
-    values |= settings | {"horizon": horizon}
+    values |= settings | {"horizon": math.inf if horizon == "inf" else horizon}
+    _check_feedback(values)
     _check(values)
-    whole: dict[str, Any] = {name: int(values[name]) for name in LARGEST}
+    whole: dict[str, Any] = {
+        name: int(values[name]) for name in LARGEST if values[name] != math.inf
+    }
     return Config(**(values | whole))
+
+
+def _check_feedback(values: dict[str, Any]) -> None:
+    if not isinstance(values["feedback"], bool):
+        raise ValueError(f"feedback={values['feedback']!r} must be True or False")
+    if not is_number(values["discount"]):
+        raise ValueError(f"discount={values['discount']!r} must be a number")
+    check_feedback(values["feedback"], values["discount"])
+    if not values["feedback"]:
+        return
+    fixed = {"method": "variational", "preset": "default", "beta": 1.0}
+    for name, only in fixed.items():
+        if values[name] != only:
+            raise ValueError(
+                f"{name}={values[name]!r} does not go with feedback=True; leave it out"
+            )
 
 
 def _check(values: dict[str, Any]) -> None:
     for name, largest in LARGEST.items():
+        if name == "horizon" and values[name] == math.inf and values["discount"] < 1:
+            continue
         value, least = values[name], 2 if name == "layers" else 1
         if not is_whole(value, least, largest):
             raise ValueError(f"{name}={value!r} must be a whole number from {least} to {largest:,}")
@@ -180,6 +217,9 @@ def _refuse_ignored(world: World, config: Config, explicit: Collection[str]) -> 
     """Refuse settings that were given and would be ignored in this kind of world, or with this
     method."""
     ignored: dict[str, str] = {}
+    if config.feedback:
+        for name in ("uniform", "outcomes"):
+            ignored[name] = "does not apply with feedback=True; leave it out"
     if config.method != "importance":
         ignored["sequences"] = "is for method='importance'; give that, or leave it out"
     else:

@@ -10,6 +10,7 @@ import numpy as np
 from ..exact import check_states
 from ..landscape import Landscape, learned_nats
 from ..worlds.world import State, World, concatenate, identify, leaves, take
+from .closed_loop import ClosedLoopModel
 from .collect import Batch
 from .config import Config, is_whole
 from .devices import refuse_fork
@@ -45,11 +46,14 @@ class Bound(NamedTuple):
 class Estimator:
     """Learned empowerment. `emp.train` and `emp.load` return it."""
 
-    def __init__(self, model: Model, config: Config, world: World | None = None):
-        self.model, self.config, self.world = model, config, world
+    def __init__(self, model: Model | ClosedLoopModel, config: Config, world: World | None = None):
+        self.model: Any = model
+        self.config, self.world = config, world
         self._psi = eqx.filter_jit(lambda m, x: m.empowerment(x, config.beta))
         self._log_terms = eqx.filter_jit(Model.terms)
-        self._choose = eqx.filter_jit(Model.choose)
+        self._choose = eqx.filter_jit(lambda m, *x, key: m.choose(*x, key=key))
+        self._log_sources = eqx.filter_jit(lambda m, x: m.log_sources(m.representation(x)))
+        self._posterior = eqx.filter_jit(_posterior)
 
     def __repr__(self) -> str:
         return f"<estimator of {self.world!r}, horizon {self.config.horizon}>"
@@ -63,19 +67,26 @@ class Estimator:
         """Learned empowerment of the states of a world, by default those of `emp.exact`; 0 where an
         episode ends."""
         world, states = self._where(world, states)
-        return Landscape.of(
-            world, self.config.horizon, states, learned_nats(world, self.empowerment, states)
-        )
+        nats, config = learned_nats(world, self.empowerment, states), self.config
+        given = {"feedback": config.feedback, "discount": config.discount}
+        return Landscape.of(world, config.horizon, states, nats, **given)
 
     def impossible(self, nats: np.ndarray) -> np.ndarray:
         """Which estimates no source could have: below 0, above (K ln N)/β with all sequences told
         apart, or NaN."""
         actions = self.model.source.actions
         choices = np.log(actions.size) if isinstance(actions, Categorical) else np.inf
-        most = self.config.horizon * choices / self.config.beta
+        most = self._steps() * choices / self.config.beta
         # The entropy of vectors, which β below 1 rewards, may be negative.
         least = 0.0 if isinstance(actions, Categorical) or self.config.beta == 1 else -np.inf
         return ~((nats >= least - SLACK) & (nats <= most + SLACK))
+
+    def _steps(self) -> float:
+        """Actions that count, each with its weight."""
+        horizon, discount = self.config.horizon, self.config.discount
+        if discount == 1:
+            return float(horizon)
+        return (1 - discount**horizon) / (1 - discount)
 
     def source(
         self, observation: Any, samples: int | np.integer = 1, seed: int | np.integer = 0
@@ -117,6 +128,8 @@ class Estimator:
             )
         world, states = self._where(world, states)
         rng, rows = np.random.default_rng(seed), []
+        if self.config.feedback:
+            return self._bound_with_feedback(world, states, samples, rng)
         for i in range(len(leaves(states)[0])):
             state = take(states, i)
             actions = self.source(
@@ -128,9 +141,47 @@ class Estimator:
             rows.append((values.mean(), values.std(ddof=1) / np.sqrt(samples)))
         return Bound(*np.array(rows).T)
 
+    def _bound_with_feedback(
+        self, world: World, states: State, samples: int | np.integer, rng: np.random.Generator
+    ) -> Bound:
+        """The mean of Σ_t γ^t (ln q - ln h) over episodes that follow the sources, side by side; an
+        endless sum is cut off where little is left of it."""
+        config, count = self.config, len(leaves(states)[0])
+        steps = int(min(config.horizon, np.ceil(np.log(SLACK) / np.log(config.discount - 1e-12))))
+        here = take(states, np.repeat(np.arange(count), samples))
+        total = np.zeros(count * samples)
+        for t in range(steps):
+            alive = ~np.asarray(world.terminal(here))
+            head = -1 if np.isinf(config.horizon) else -1 - t
+            _, first, seen = np.unique(identify(here), return_index=True, return_inverse=True)
+            log_h = self._in_blocks(self._log_sources, np.asarray(world.observe(take(here, first))))
+            scores = log_h[:, head][seen]
+            levels = np.exp(scores).cumsum(1)
+            actions = (rng.random(len(scores))[:, None] > levels[:, :-1]).sum(1)
+            after = world.step(here, actions, world.draw_outcome(here, actions, rng))
+            log_q = self._log_posterior(world, here, after, head)
+            gained = np.take_along_axis(log_q - scores, actions[:, None], 1)[:, 0]
+            total += config.discount**t * np.where(alive, gained, 0.0)
+            here = after
+        sums = total.reshape(count, samples)
+        return Bound(sums.mean(1), sums.std(1, ddof=1) / np.sqrt(samples))
+
+    def _log_posterior(self, world: World, here: State, after: State, head: int) -> np.ndarray:
+        """ln q(a|s, s') of all actions, each pair of states read once."""
+        pairs = np.stack([np.unique(identify(x), return_inverse=True)[1] for x in (here, after)])
+        _, first, row = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
+        start, end = (np.asarray(world.observe(take(x, first))) for x in (here, after))
+        read = [
+            np.asarray(self._posterior(self.model, start[i : i + BLOCK], end[i : i + BLOCK]))
+            for i in range(0, len(first), BLOCK)
+        ]
+        return np.concatenate(read)[:, head][row.ravel()]
+
     def log_z(self, world: World | None = None, states: State | None = None) -> np.ndarray:
         """(1/β) ln Z(s) by listing all sequences of a deterministic world: what the best source
         would have."""
+        if self.config.feedback:
+            raise ValueError("log Z lists action sequences, and with feedback there are none")
         world, states = self._where(world, states)
         sequences = self._sequences(world)
         return np.array(
@@ -176,7 +227,7 @@ class Estimator:
                 f"log Z lists all sequences; {world.name!r} has continuous actions; use .bound "
                 "instead"
             )
-        actions, horizon = len(world.actions), self.config.horizon
+        actions, horizon = len(world.actions), self.config.window
         if not world.deterministic or actions**horizon > MOST_SEQUENCES:
             raise ValueError(
                 f"log Z needs a deterministic world of at most {MOST_SEQUENCES:,} sequences; "
@@ -184,7 +235,7 @@ class Estimator:
                 f"{actions}^{horizon}{'' if world.deterministic else ' and chance'}; use .bound "
                 "instead"
             )
-        every = itertools.product(range(len(world.actions)), repeat=self.config.horizon)
+        every = itertools.product(range(len(world.actions)), repeat=horizon)
         return np.array(list(every), np.int32)
 
     def _where(self, world: World | None, states: State | None) -> tuple[World, State]:
@@ -255,6 +306,13 @@ class Estimator:
             padding = [(0, size - len(block))] + [(0, 0)] * (block.ndim - 1)
             values.append(np.asarray(function(self.model, np.pad(block, padding)))[: len(block)])
         return np.concatenate(values).astype(np.float64) if values else np.zeros(0)
+
+
+def _posterior(model: ClosedLoopModel, start: Any, end: Any) -> Any:
+    """ln q_k(a|s, s') of pairs of observations."""
+    rows = jnp.arange(len(start))
+    features = model.representation(jnp.concatenate([start, end]))
+    return model.posterior(features, rows, rows + len(start))
 
 
 def repeat(state: State, count: int) -> State:

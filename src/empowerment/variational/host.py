@@ -43,6 +43,8 @@ class Windows(NamedTuple):
     end: np.ndarray
     actions: np.ndarray
     log_b: np.ndarray
+    ended: np.ndarray
+    """Whether the episode is over at x'."""
 
 
 class ReplayBuffer:
@@ -167,7 +169,8 @@ def spread(mesh: Mesh | None, windows: Windows) -> Batch:
     halves = [x.reshape(devices, count // devices, *x.shape[1:]) for x in windows[:2]]
     index = np.tile(np.arange(count // devices, dtype=np.int32), devices)
     frames = np.concatenate(halves, axis=1).reshape(2 * count, *windows.start.shape[1:])
-    parts = frames, index, index + np.int32(count // devices), windows.actions, windows.log_b
+    ends = index + np.int32(count // devices)
+    parts = frames, index, ends, windows.actions, windows.log_b, windows.ended
 
     def placed(x: np.ndarray) -> Array:
         return (
@@ -176,24 +179,25 @@ def spread(mesh: Mesh | None, windows: Windows) -> Batch:
             else jax.make_array_from_process_local_data(shardings(mesh, SHARDED), x)
         )
 
-    *others, log_b = map(placed, parts)
-    return Batch(*others, log_b=log_b)
+    *others, log_b, ended = map(placed, parts)
+    return Batch(*others, log_b=log_b, ended=ended)
 
 
 def play(world: HostWorld | Copies, actions: np.ndarray, log_b: np.ndarray) -> Windows:
     """One window in every copy; those that were asleep or cut off are left out."""
     start, end = world.seen, world.seen.copy()
     running = ~world.needs_reset
-    good = running.copy()
+    good, ended = running.copy(), np.zeros(len(running), bool)
     for k in range(actions.shape[1]):
         moved = world.move(actions[:, k])
         end[running] = moved.end[running]
+        ended |= running & moved.terminated
         cut = running & moved.truncated & ~moved.terminated
         if k + 1 < actions.shape[1]:
             good &= ~cut
         good &= ~np.asarray(moved.broken)
         running &= ~(moved.terminated | moved.truncated)
-    return Windows(start[good], end[good], actions[good], log_b[good])
+    return Windows(start[good], end[good], actions[good], log_b[good], ended[good])
 
 
 def _own(key: Key[Array, ""]) -> Key[Array, ""]:

@@ -11,12 +11,13 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from .closed_loop import ClosedLoopModel
 from .collect import Batch
 from .config import Config
 from .devices import REPLICATED, SHARDED, mean_over_devices, per_device
-from .objective import bound, decoder_loss, psi_loss, source_error, source_loss
+from .objective import Info, bound, decoder_loss, psi_loss, source_error, source_loss
 from .pictures import distinct
-from .representation import Representation, in_blocks, of_rows, rectified, weights
+from .representation import Network, Representation, in_blocks, of_rows
 from .sequence import Actions, Categorical, Context, Gaussian, Prefix, Sequence
 
 POWER_RATE = 0.02
@@ -34,25 +35,13 @@ READ = 2048
 class Psi(eqx.Module):
     """ψ(s), a two-layer network; empowerment is ψ/β (section 4.2.2)."""
 
-    layers: tuple[Float[Array, "inputs outputs"], ...]
-    biases: tuple[Float[Array, "outputs"], ...]
-    layer_norm: bool = eqx.field(static=True)
+    network: Network
 
     def __init__(self, features: int, hidden: int, layer_norm: bool = True, *, key: Key[Array, ""]):
-        self.layer_norm = layer_norm
-        first, second = jax.random.split(key)
-        self.layers = (
-            weights(first, features, hidden),
-            weights(second, hidden, hidden),
-            jnp.zeros((hidden, 1)),
-        )
-        self.biases = (jnp.zeros(hidden), jnp.zeros(hidden), jnp.zeros(1))
+        self.network = Network(features, hidden, 1, layer_norm=layer_norm, key=key)
 
     def __call__(self, features: Float[Array, "n features"]) -> Float[Array, "n"]:
-        x = features
-        for matrix, bias in zip(self.layers[:-1], self.biases[:-1], strict=True):
-            x = rectified(x @ matrix + bias[None], self.layer_norm)
-        return (x @ self.layers[-1] + self.biases[-1][None])[:, 0]
+        return self.network(features)[:, 0]
 
 
 class Model(eqx.Module):
@@ -72,7 +61,7 @@ class Model(eqx.Module):
 
     def __init__(self, config: Config, actions: Actions, sample: Any, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 4)
-        sizes = (actions, config.horizon, config.features, config.hidden)
+        sizes = (actions, config.window, config.features, config.hidden)
         layer_norm = not config.as_printed
         prefix: Prefix = "previous" if config.as_printed else "whole"
         self.representation = Representation(sample, config.features, layer_norm, key=keys[0])
@@ -227,27 +216,6 @@ class State(NamedTuple):
     """How many updates were made."""
 
 
-class Info(NamedTuple):
-    """What is only looked at."""
-
-    decoder_loss: Float[Array, ""]
-    """-E[ln q]"""
-    source_loss: Float[Array, ""]
-    """E[(β (ln q - cost of power) - ln h - ψ)²]; where a model tells the value E, that of ψ alone,
-    E[(ψ - β E)²]."""
-    bound: Float[Array, ""]
-    """Mean of the variational bound over the windows' starts, in nats (while sequences come from
-    the source)."""
-    psi: Float[Array, ""]
-    """Mean of estimated empowerment over the windows' starts, in nats: ψ/β, plus the dual offset
-    where power is bounded."""
-    gradient: Float[Array, ""]
-    """Norm of the gradient."""
-    errors: Float[Array, "n"]
-    """|β (ln q - cost of power) - ln h - ψ| of each window, or |ψ - β E|: where agents should go
-    back to."""
-
-
 INFO = Info(*[REPLICATED] * 5, errors=SHARDED)  # pyright: ignore[reportArgumentType]
 """What of it is the same on every device."""
 
@@ -306,8 +274,9 @@ class Learner(NamedTuple):
 
     def init(self, sample: Any, *, key: Key[Array, ""]) -> State:
         """`sample`: observations, for their shape and scale."""
+        kind = ClosedLoopModel if self.config.feedback else Model
         model: Any = self._with_prior(
-            Model(self.config, self.actions, sample, key=key), jnp.zeros((), jnp.int32)
+            kind(self.config, self.actions, sample, key=key), jnp.zeros((), jnp.int32)
         )
         return State(
             model,
@@ -366,10 +335,12 @@ class Learner(NamedTuple):
         The source looks at every row along the actions that are taken, just as it does where it is
         fitted to them: a compiled update works that out once.
         """
-        keys = jax.random.split(key, 3)
-        uniform = self.actions.uniform((len(rows), self.config.horizon), keys[0])
+        keys, shape = jax.random.split(key, 3), (len(rows), self.config.window)
+        uniform = self.actions.uniform(shape, keys[0])
+        if self.config.feedback:  # all actions are wanted at every state
+            return uniform, self.actions.uniform_log_prob(uniform).sum(1)
         share = self.uniform_share(state.updates)
-        mixed = jax.random.uniform(keys[1], (len(rows), self.config.horizon)) < share
+        mixed = jax.random.uniform(keys[1], shape) < share
         # Draws belong to all devices together.
         view = per_device(self.mesh, lambda m, *x: m.view(*x), (REPLICATED, SHARDED, SHARDED))
         source, seen = state.model.source, view(state.model, frames, rows)

@@ -1,10 +1,31 @@
 """The losses of section 4.2, one function each. All values are in nats."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+
+class Info(NamedTuple):
+    """What is only looked at."""
+
+    decoder_loss: Float[Array, ""]
+    """-E[ln q]"""
+    source_loss: Float[Array, ""]
+    """E[(β (ln q - cost of power) - ln h - ψ)²]; where a model tells the value E, that of ψ alone,
+    E[(ψ - β E)²]."""
+    bound: Float[Array, ""]
+    """Mean of the variational bound over the windows' starts, in nats (while sequences come from
+    the source)."""
+    psi: Float[Array, ""]
+    """Mean of estimated empowerment over the windows' starts, in nats: ψ/β, plus the dual offset
+    where power is bounded."""
+    gradient: Float[Array, ""]
+    """Norm of the gradient."""
+    errors: Float[Array, "n"]
+    """|β (ln q - cost of power) - ln h - ψ| of each window, or |ψ - β E|: where agents should go
+    back to."""
 
 
 def decoder_loss(log_q: Float[Array, "n"]) -> Float[Array, ""]:
@@ -13,8 +34,11 @@ def decoder_loss(log_q: Float[Array, "n"]) -> Float[Array, ""]:
 
 
 def source_error(
-    log_q: Float[Array, "n"], log_h: Float[Array, "n"], psi: Float[Array, "n"], beta: float
-) -> Float[Array, "n"]:
+    log_q: Float[Array, "n *heads"],
+    log_h: Float[Array, "n *_"],
+    psi: Float[Array, "n *heads"],
+    beta: float,
+) -> Float[Array, "n *heads"]:
     """β ln q(a|s, s') - r(s, a) with r = ln h(a|s) + ψ(s), eq. betaU_approx; the decoder's value is
     held fixed.
 
@@ -24,7 +48,7 @@ def source_error(
     return beta * jax.lax.stop_gradient(log_q) - log_h - psi
 
 
-def source_loss(errors: Float[Array, "n"]) -> Float[Array, ""]:
+def source_loss(errors: Float[Array, "n *heads"]) -> Float[Array, ""]:
     """L(h, ψ) = E[(β ln q(a|s, s') - ln h(a|s) - ψ(s))²], eq. LossHPsi, of each window's error."""
     return jnp.mean(errors**2)
 
@@ -34,7 +58,7 @@ STEEPEST = 2.0
 all others."""
 
 
-def psi_loss(errors: Float[Array, "n"]) -> Float[Array, ""]:
+def psi_loss(errors: Float[Array, "n *heads"]) -> Float[Array, ""]:
     """E[exp(x) - x - 1] with x = β u - ln b - ψ: its minimum is ψ = ln E_b[exp(β u)/b] = ln Z(s),
     whatever b is.
 

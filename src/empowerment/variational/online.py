@@ -24,7 +24,12 @@ class Online(Estimator):
     """
 
     def __init__(
-        self, world: World, horizon: int = 5, every: int = 64, seed: int = 0, **settings: Any
+        self,
+        world: World,
+        horizon: int | float = 5,
+        every: int = 64,
+        seed: int = 0,
+        **settings: Any,
     ):
         if not is_whole(every, 1):
             raise ValueError(f"every={every!r} must be a whole number of 1 or more")

@@ -234,6 +234,39 @@ class Representation(eqx.Module):
         return x
 
 
+class Network(eqx.Module):
+    """Rectified layers and a linear one, which is zero at first."""
+
+    layers: tuple[Float[Array, "inputs outputs"], ...]
+    """From the third on, what a layer gives is added to what it is given."""
+    biases: tuple[Float[Array, "outputs"], ...]
+    layer_norm: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        features: int,
+        hidden: int,
+        outputs: int,
+        layers: int = 2,
+        layer_norm: bool = True,
+        *,
+        key: Key[Array, ""],
+    ):
+        self.layer_norm = layer_norm
+        sizes = (features, *[hidden] * layers)
+        keys = jax.random.split(key, layers)
+        hidden_layers = [weights(k, *pair) for k, pair in zip(keys, pairwise(sizes), strict=True)]
+        self.layers = (*hidden_layers, jnp.zeros((hidden, outputs)))
+        self.biases = (*(jnp.zeros(hidden) for _ in hidden_layers), jnp.zeros(outputs))
+
+    def __call__(self, features: Float[Array, "n features"]) -> Float[Array, "n outputs"]:
+        x = features
+        for i, (matrix, bias) in enumerate(zip(self.layers[:-1], self.biases[:-1], strict=True)):
+            y = rectified(x @ matrix + bias[None], self.layer_norm)
+            x = y if i < 2 else x + y
+        return x @ self.layers[-1] + self.biases[-1][None]
+
+
 def of_rows(
     function: Callable[[Float[Array, "_ features"]], Any],
     features: Float[Array, "n features"],

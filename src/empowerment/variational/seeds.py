@@ -28,7 +28,7 @@ from .training import load, refuse_existing, train
 
 def train_seeds(
     world: World,
-    horizon: int = 5,
+    horizon: int | float = 5,
     seeds: Iterable[int] = range(3),
     out: str | Path = "runs",
     resume: bool = False,
@@ -72,7 +72,7 @@ def run_of(out: str | Path, seed: int) -> Path:
 
 def train_runs(
     world: World,
-    horizon: int,
+    horizon: int | float,
     runs: Sequence[tuple[int, Path]],
     resume: bool = False,
     progress: bool = True,
@@ -128,7 +128,11 @@ def _settle(free: Any) -> None:
 
 
 def _train(
-    world: World, horizon: int, resume: bool, settings: dict[str, Any], run: tuple[int, Path]
+    world: World,
+    horizon: int | float,
+    resume: bool,
+    settings: dict[str, Any],
+    run: tuple[int, Path],
 ) -> float:
     begin = time.perf_counter()
     train(world, horizon, run[0], run[1], resume, progress=False, **settings)

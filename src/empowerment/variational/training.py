@@ -23,6 +23,7 @@ from ..worlds.memory import explored, from_arrays, to_arrays
 from ..worlds.registry import rebuild
 from ..worlds.world import Continuous, World, check_world
 from .checkpoint import RunDirectory
+from .closed_loop import closed_loop_loss
 from .collect import ArchiveCollector, archive
 from .compiled import keep_compiled
 from .config import LARGEST_SIZE, Config, configure, is_number, make_config
@@ -99,7 +100,7 @@ class Run(NamedTuple):
 
 def train(
     world: World,
-    horizon: int | np.integer = 5,
+    horizon: int | float | np.integer = 5,
     seed: int | np.integer = 0,
     out: str | Path | None = None,
     resume: bool = False,
@@ -167,6 +168,8 @@ def prepare(world: World, config: Config, seed: int = 0, mesh: Mesh | None = Non
         where = _collector(world, config, mesh)
         known = world.deterministic or where.outcomes > 1
         objective = exponential_psi if known and not config.as_printed else squared_psi
+        if config.feedback:
+            objective = partial(closed_loop_loss, known)
         learner = Learner(config, actions_for(world, config), objective, where.mesh)
         _refuse_uneven(config.batch, learner.mesh)
         _refuse_large(world, learner, where.tabulated)
@@ -313,7 +316,8 @@ def _facts(world: World, config: Config, seed: int, pixels: bool) -> dict[str, A
         "actions": len(world.actions)
         if world.continuous is None
         else dataclasses.asdict(world.continuous),
-        "config": dataclasses.asdict(config),
+        "config": dataclasses.asdict(config)
+        | ({"horizon": "inf"} if np.isinf(config.horizon) else {}),
         "seed": seed,
         "versions": {
             "empowerment": _version.__version__,
