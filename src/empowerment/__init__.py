@@ -11,6 +11,7 @@ from ._version import __version__
 from .capacity import Capacity, blahut_arimoto, capacity
 from .exact import exact
 from .landscape import Comparison, Landscape, compare
+from .worlds.data import from_data
 from .worlds.make import make
 from .worlds.registration import register as _register
 from .worlds.registry import worlds
@@ -61,6 +62,7 @@ __all__ = [
     "capacity",
     "compare",
     "exact",
+    "from_data",
     "from_gymnasium",
     "from_transitions",
     "load",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .files import write_atomically
-from .worlds.grid import GridState
+from .worlds.grid import COLOURS, GridState
 from .worlds.world import Layout, State, World, blocks, identify, leaves
 
 if TYPE_CHECKING:
@@ -275,6 +275,12 @@ def _draw_walls(ax: "Axes", layout: Layout) -> None:
 
     walls = np.where(layout.walls, 1.0, np.nan)
     ax.imshow(walls, cmap=ListedColormap(["0.25"]), vmin=0, vmax=1, interpolation="nearest")
+    lava = np.full(layout.shape, np.nan)
+    for kind, row, column in layout.marks:
+        lava[row, column] = 1.0 if kind == "lava" else np.nan
+    red = ListedColormap([np.array(COLOURS["lava"]) / 255])
+    # Beneath the values: lava that agents can come to has some.
+    ax.imshow(lava, cmap=red, vmin=0, vmax=1, interpolation="nearest", zorder=-1)
     for kind, row, column in layout.marks:
         outline = [withStroke(linewidth=2, foreground="black")]
         text = {

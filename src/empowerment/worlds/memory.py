@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
+from scipy.special import xlog1py, xlogy
 from tqdm import tqdm
 
 from .learnable import HostWorld
@@ -38,6 +39,10 @@ DETOUR = 2.0
 different ways."""
 HISTORIES = 2**18
 """Transitions that are kept with the one before."""
+LEVELS_OF_ODDS, ROUNDS = 512, 100
+"""Probabilities that are told apart, and iterations of the EM algorithm."""
+MOST_SHRUNK = 7000
+"""Tries from which on counting is finer than these levels are apart."""
 DEPENDENT = 0.02
 """Nats that the transition before may tell of an outcome, beyond what chance would give."""
 
@@ -197,7 +202,7 @@ class Memory:
         dead = self.ended | (self.tried.sum(-1) == 0)
         counts[dead] = 0.0
         counts[dead, :, 0] = 1.0
-        odds = counts / counts.sum(-1, keepdims=True)
+        odds = shrunk(counts)
         here = np.arange(len(self))[:, None, None]
         successors = np.where((odds > 0) & ~dead[:, None, None], successors, here)
         arrays = {"successors": successors, "odds": odds, "ended": dead}
@@ -231,6 +236,32 @@ class Memory:
         more = self._counts.shape[2]
         self._successors = np.pad(self._successors, [(0, 0)] * 2 + [(0, more)], constant_values=-1)
         self._counts = np.pad(self._counts, [(0, 0)] * 2 + [(0, more)])
+
+
+def shrunk(counts: np.ndarray) -> np.ndarray:
+    """Probabilities of outcomes from counts, `[..., outcomes]`, by empirical Bayes.
+
+    Randomness is much alike from place to place: a slip happens as often here as there. So the
+    distribution of all probabilities is estimated first (its non-parametric maximum-likelihood
+    estimate, by the EM algorithm on a grid that is even in the arcsine of √p, where binomial noise
+    is even), and each probability is its posterior mean. Outcomes that were always, never or very
+    often seen keep their share.
+    """
+    tried = np.broadcast_to(counts.sum(-1, keepdims=True), counts.shape)
+    odds = counts / np.maximum(tried, 1)
+    random = (counts > 0) & (counts < tried) & (tried < MOST_SHRUNK)
+    if random.any():
+        pairs = np.stack([counts[random], tried[random]])
+        (seen, of), which, times = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+        levels = np.sin((np.arange(LEVELS_OF_ODDS) + 0.5) / LEVELS_OF_ODDS * np.pi / 2) ** 2
+        log_likelihood = xlogy(seen[:, None], levels) + xlog1py((of - seen)[:, None], -levels)
+        likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
+        weights = np.full(LEVELS_OF_ODDS, 1 / LEVELS_OF_ODDS)
+        for _ in range(ROUNDS):
+            weights *= (times / (likelihood @ weights)) @ likelihood / len(which.ravel())
+        mean = (likelihood @ (weights * levels)) / (likelihood @ weights)
+        odds[random] = mean[which.ravel()]
+    return odds / np.maximum(odds.sum(-1, keepdims=True), 1e-300)
 
 
 def _longer(array: np.ndarray, more: int, fill: Any) -> np.ndarray:

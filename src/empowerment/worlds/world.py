@@ -221,6 +221,11 @@ class World(ABC):
         starts = self.states()
         return take(starts, rng.integers(len(leaves(starts)[0]), size=count))
 
+    def resampled(self, count: int) -> "tuple[World, list[World]] | None":
+        """Where this world was counted from data: its table as a plain world, and so many tables
+        that as many data drawn from it would give. None where the dynamics are known."""
+        return None
+
     def picture(self, state: State) -> np.ndarray | None:
         """One state drawn, `uint8[rows, columns, 3]`, where its observation is no picture; None
         where nothing is."""
