@@ -381,7 +381,7 @@ def test_defaults_follow_from_what_the_world_says_of_itself(small):
     assert (
         defaults_for(small)
         == defaults_for(emp.make("pendulum"))
-        == defaults_for(slippery, "importance")
+        == defaults_for(slippery, {"method": "importance"})
         == {}
     )
     assert defaults_for(slippery) == STOCHASTIC

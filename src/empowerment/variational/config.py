@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, TypeGuard, get_args
@@ -115,9 +115,7 @@ def make_config(
     """
     check_world(world)
     preset = PAPER if settings.get("preset") == "paper" else {}
-    config = configure(
-        horizon, defaults_for(world, settings.get("method", "variational")) | preset | settings
-    )
+    config = configure(horizon, defaults_for(world, settings) | preset | settings)
     if config.feedback and world.continuous is not None:
         raise ValueError(f"feedback=True is for listed actions, and {world.name!r} has vectors")
     refuse_beta(config.beta, world.continuous is not None, f"world {world.name!r}")
@@ -126,11 +124,13 @@ def make_config(
     return config
 
 
-def defaults_for(world: World, method: Any = "variational") -> dict[str, Any]:
+def defaults_for(world: World, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Defaults that follow from what kind of world it is: here, whether the outcomes of an action
-    can be listed and are more than one."""
-    several = world.enumerable and not world.deterministic and method == "variational"
-    return STOCHASTIC if several else {}
+    can be listed and are more than one. With feedback they are all listed, and nothing is noisy."""
+    settings = settings or {}
+    sampled = settings.get("method", "variational") == "variational"
+    several = world.enumerable and not world.deterministic
+    return STOCHASTIC if several and sampled and not settings.get("feedback") else {}
 
 
 def configure(horizon: Any, settings: dict[str, Any]) -> Config:
