@@ -41,7 +41,8 @@ pytestmark = pytest.mark.skipif(
 
 
 def blocks(page, language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [block for kind, block in fenced if kind == language]
 
 
 def messages():

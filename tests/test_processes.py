@@ -152,7 +152,7 @@ def test_a_lost_process_stops_the_others_and_one_goes_on(tmp_path):
 def test_environments_are_stepped_by_each_process(tmp_path):
     codes, said = finish(start_two("CartPole", tmp_path, updates=4, chunk=2))
     assert codes == [0, 0], said
-    assert np.isfinite(newest(tmp_path)["learner/model/psi/biases/0"]).all()
+    assert np.isfinite(newest(tmp_path)["learner/model/psi/network/biases/0"]).all()
 
 
 def command(tmp_path):

@@ -68,6 +68,7 @@ def test_every_figure_of_the_paper_is_declared():
         "pendulum",
         "behaviours",
         "complexity",
+        "feedback",
     ]
     for one in FIGURES.values():
         assert len({s.key for s in one.statements}) == len(one.statements) > 0

@@ -1,5 +1,7 @@
 """The reward wrappers, by numbers worked out by hand, on real environments."""
 
+import dataclasses
+
 import gymnasium
 import minigrid  # noqa: F401 - registers its environments
 import numpy as np
@@ -111,6 +113,19 @@ def test_a_landscape_is_looked_up_by_state():
     env.reset()
     with pytest.raises(ValueError, match="in a state that the landscape does not have"):
         [env.step(a) for a in range(5)]
+
+
+def test_a_landscape_with_feedback_is_looked_up_and_probed_as_such():
+    env = gymnasium.make("FrozenLake-v1", is_slippery=True)
+    world = emp.from_gymnasium(env)
+    closed = emp.exact(world, 4, feedback=True, discount=0.9)
+    _, info = EmpowermentReward(env, closed, mode="replace").reset(seed=0)
+    assert info["empowerment"] == closed.nats[0]  # the lake starts in its first state
+    open_loop = emp.exact(world, 4)
+    assert closed.nats[0] > open_loop.nats[0] + 0.01
+    lying = dataclasses.replace(closed, feedback=False, discount=1.0)
+    with pytest.raises(ValueError, match="and the landscape says"):
+        EmpowermentReward(env, lying).reset(seed=0)
 
 
 def test_a_landscape_of_another_world_is_refused():

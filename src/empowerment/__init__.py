@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .variational.sequence import Categorical, Gaussian
     from .variational.tracking import TensorBoard
     from .variational.training import load, train
+    from .worlds.jax_world import from_jax
 
 _LAZY = {
     "EmpowermentReward": ".reward",
@@ -38,6 +39,7 @@ _LAZY = {
     "Gaussian": ".variational.sequence",
     "Information": ".variational.information",
     "TensorBoard": ".variational.tracking",
+    "from_jax": ".worlds.jax_world",
     "load": ".variational.training",
     "maximise_information": ".variational.information",
     "train": ".variational.training",
@@ -64,6 +66,7 @@ __all__ = [
     "exact",
     "from_data",
     "from_gymnasium",
+    "from_jax",
     "from_transitions",
     "load",
     "make",

@@ -64,11 +64,7 @@ def explore(
             f"world {world.name!r} has continuous actions, which cannot be enumerated; learn on it "
             "with emp.train"
         )
-    if not world.enumerable:
-        raise ValueError(
-            f"world {world.name!r} has outcomes that cannot be listed or enumerated; learn on it "
-            "with emp.train"
-        )
+    assert world.branches  # or it says why they cannot be listed
     own = sum(x[:1].nbytes for x in leaves(starts))
     if own * len(leaves(starts)[0]) > LARGEST_TABLE:
         raise ValueError(

@@ -109,7 +109,8 @@ class EmpowermentReward(_Mixing, gymnasium.Wrapper[Any, Any, Any, Any], RecordCo
     `value` is a trained estimator or the directory of its run, which sees the observations of
     `env`, or `emp.Online`, which learns while the agent does; or, for enumerable environments, a
     horizon K, for exact empowerment worked out when a state is first met; or an exact or learned
-    landscape, which is looked up by state. `info["empowerment"]` always holds E(s') in nats.
+    landscape, which is looked up by state; this is how exact empowerment with feedback is used.
+    `info["empowerment"]` always holds E(s') in nats.
 
     `scale` is the worth of one nat. `mode` is one of add, replace, shape and info. `gamma` is
     the agent's discount, for shape. `normalise` divides empowerment by its running root mean
@@ -348,7 +349,8 @@ class _LookUp:
         lower, upper = self._landscape.lower[there], self._landscape.upper[there]
         if not there.size or not np.isfinite(lower).all():
             return
-        truth = exact(world, self._landscape.horizon, state)
+        closed = {"feedback": self._landscape.feedback, "discount": self._landscape.discount}
+        truth = exact(world, self._landscape.horizon, state, **closed)
         if (truth.lower > upper + APART).any() or (truth.upper < lower - APART).any():
             raise ValueError(
                 f"environment {self._name!r} is worth {truth.nats[0]:.4f} nats where it starts, "

@@ -35,7 +35,7 @@ def test_matrices_are_changed_by_nearly_orthogonal_steps_of_one_size(change):
         change.decoder.second,
         change.source.inputs[0],
         change.representation.dense[0],
-        change.psi.layers[0],
+        change.psi.network.layers[0],
     ):
         values = np.linalg.svd(np.asarray(matrix), compute_uv=False)
         assert values.max() / values.min() < 2.5
@@ -48,7 +48,7 @@ def test_all_other_arrays_are_changed_by_adam(change):
     for array in (
         change.decoder.last,
         change.source.embedding,
-        change.psi.biases[0],
+        change.psi.network.biases[0],
         change.decoder.second_bias,
     ):
         assert np.abs(array) == pytest.approx(NESTEROV * RATE, rel=2e-3)

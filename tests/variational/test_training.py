@@ -238,7 +238,7 @@ def test_where_an_episode_ends_nothing_is_left_to_choose():
     world = GridWorld(Map.parse("#######\n#a...l#\n#######\n", "flood"))
     est = emp.train(world, 2, **{**TINY, "updates": 1})
     est = Estimator(
-        eqx.tree_at(lambda m: m.psi.biases[-1], est.model, jnp.ones(1)), est.config, world
+        eqx.tree_at(lambda m: m.psi.network.biases[-1], est.model, jnp.ones(1)), est.config, world
     )
     dead = jax.tree.map(lambda x: np.zeros((1, *np.shape(x)), x.dtype), world.start)
     states = concatenate([take(world.states(), slice(0, 3)), dead])
@@ -250,7 +250,7 @@ def test_where_an_episode_ends_nothing_is_left_to_choose():
 
 def test_averaged_weights_forget_the_first_ones(small):
     plain, averaged = (flatten(emp.train(small, 2, ema=a, **TINY).model) for a in (0.0, 0.999))
-    for name in ("psi/layers/2", "decoder/last"):  # zero at first
+    for name in ("psi/network/layers/2", "decoder/last"):  # zero at first
         assert np.linalg.norm(averaged[name]) > 0.5 * np.linalg.norm(plain[name])
 
 

@@ -19,10 +19,12 @@ def draw_world(world: World, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(5, 5), layout="constrained")
-    if isinstance(world, TableWorld):
-        _draw_table(axes, world)
-    elif isinstance(world, GridWorld):
+    if isinstance(world, GridWorld):
         _draw_grid(axes, world)
+    elif len(world.observation_shape) == 3:
+        _draw_seen(axes, world)
+    elif isinstance(world, TableWorld):
+        _draw_table(axes, world)
     else:
         _draw_other(axes, world)
     axes.set_title(f"{world.name}: {', '.join(world.actions)}", fontsize=8, wrap=True)
@@ -33,14 +35,18 @@ def draw_world(world: World, path: Path) -> None:
 def _draw_grid(axes, world: GridWorld) -> None:
     from matplotlib.patches import Patch
 
-    axes.imshow(np.asarray(world.observe(world.start)))
-    axes.set_xlabel("column (cells)")
-    axes.set_ylabel("row (cells)")
+    _draw_seen(axes, world)
     kinds = [kind for symbol, kind in LEGEND.items() if (world.map.cells == symbol).any()]
     handles = [
         Patch(facecolor="#{:02x}{:02x}{:02x}".format(*COLOURS[kind]), label=kind) for kind in kinds
     ]
     axes.figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8)
+
+
+def _draw_seen(axes, world: World) -> None:
+    axes.imshow(np.asarray(world.observe(world.start)))
+    axes.set_xlabel("column (cells)")
+    axes.set_ylabel("row (cells)")
     axes.locator_params(integer=True)
 
 

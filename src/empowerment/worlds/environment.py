@@ -127,7 +127,7 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
         return _drawn(self.world, self._state) if self.render_mode == "rgb_array" else None
 
     def _observe(self) -> np.ndarray:
-        return np.asarray(self.world.observe(self._state))
+        return np.array(self.world.observe(self._state))
 
 
 class WorldVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):

@@ -161,7 +161,10 @@ class World(ABC):
     def branches(self) -> int:
         """How many outcomes one action can have at most, where they can be listed."""
         if self.outcomes is None:
-            raise ValueError(f"outcomes of world {self.name!r} cannot be listed")
+            raise ValueError(
+                f"world {self.name!r} has outcomes that cannot be listed or enumerated; learn on "
+                "it with emp.train"
+            )
         return self.outcomes
 
     @property
