@@ -8,6 +8,7 @@ from matplotlib.figure import Figure as Drawing
 
 from .. import exact, make
 from ..behaviour import Greedy, exact_value, run_episodes
+from ..behaviour.value import Value
 from ..landscape import Landscape
 from ..worlds.world import World
 from .workshop import Figure, Finding, Statement, Workshop
@@ -24,7 +25,7 @@ def make_feedback(shop: Workshop) -> dict[str, Finding]:
     shop.progress.now("feedback: landscapes")
     pairs = [(exact(w, k), exact(w, k, feedback=True)) for w, k in ((slippery, 5), (bridge, 5))]
     shop.progress.now("feedback: crossing the bridge")
-    crossed = [_crossings(bridge, loop) for loop in (False, True)]
+    crossed = [crossings(bridge, exact_value(bridge, 5, loop)) for loop in (False, True)]
     shop.progress.now("feedback: long horizons")
     means, seconds = zip(*[_timed(slippery, k) for k in HORIZONS], strict=True)
     open_means = [float(exact(slippery, k).nats.mean()) for k in OPEN_HORIZONS]
@@ -56,9 +57,9 @@ def make_feedback(shop: Workshop) -> dict[str, Finding]:
     }
 
 
-def _crossings(world: World, feedback: bool) -> tuple[int, int]:
+def crossings(world: World, value: Value) -> tuple[int, int]:
     """How many of 100 greedy agents end beyond the bridge, and how many fall."""
-    greedy = Greedy(world, exact_value(world, 5, feedback))
+    greedy = Greedy(world, value)
     starts = np.full(EPISODES, world.start)
     ends = np.array([e.states[-1] for e in run_episodes(world, greedy, starts, STEPS)])
     fallen = np.asarray(world.terminal(ends))
