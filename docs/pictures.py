@@ -77,6 +77,7 @@ def examples() -> None:
         "frozen_lake": "--out",
         "own_world": "--out",
         "cleanrl_loop": "--out",
+        "jax_ppo": "--out",
     }.items():
         script = HERE.parent / "examples" / f"{name}.py"
         subprocess.run([sys.executable, script, flag, PICTURES / f"{name}.png"], check=True)
@@ -87,9 +88,15 @@ def learned() -> None:
     Image.open(HERE.parent / "results" / "static" / "static.png").save(PICTURES / "learned.png")
 
 
+def feedback() -> None:
+    """Measured by `empowerment reproduce feedback`."""
+    figure = HERE.parent / "results" / "feedback" / "feedback.png"
+    Image.open(figure).save(PICTURES / "feedback.png")
+
+
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True)
-    for make in (concepts, sees, examples, learned):
+    for make in (concepts, sees, examples, learned, feedback):
         make()
     for path in sorted(PICTURES.glob("*.png")):
         shrink(path)

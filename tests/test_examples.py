@@ -36,6 +36,7 @@ def run(name, directory, *flags):
         ("frozen_lake.py", "certified to", "frozen_lake.png"),
         ("own_world.py", "floor 6: exact 0.817", "own_world.png"),
         ("cleanrl_loop.py", "nats on average", "cleanrl_loop.png"),
+        ("jax_ppo.py", "of the cells", "jax_ppo.png"),
         ("sb3_minigrid.py", "above that percentile", "ppo_empowerment.zip sb3_minigrid.png"),
     ],
 )

@@ -197,3 +197,17 @@ def test_compare_refuses_different_landscapes(line):
     rooms = [emp.exact(emp.make("two-rooms", bricks=bricks), 1) for bricks in (False, True)]
     with pytest.raises(ValueError, match="different states"):
         emp.compare(*rooms)
+
+
+def test_what_a_notebook_shows_is_short_and_a_picture():
+    world = emp.make("two-rooms")
+    land = emp.exact(world, 2)
+    assert repr(land).startswith("<Landscape of 'two-rooms', K = 2: 292 states, ")
+    assert "bounds within" in repr(land)
+    closed = emp.exact(emp.make("tree", depth=2), 2, feedback=True, discount=0.9)
+    assert "feedback, discount 0.9" in repr(closed)
+    assert "data:image/png;base64," in land._repr_html_()
+    assert "<img" not in closed._repr_html_() or closed.layout is not None
+    for shown in (land, emp.compare(land, land), emp.capacity(np.eye(300)), closed):
+        assert len(repr(shown)) < 600
+    assert "learned" in repr(emp.Landscape.of(world, 2, world.states(), land.nats))

@@ -63,6 +63,12 @@ class Capacity:
         # Equal channels of `capacities` share one result.
         self.source.setflags(write=False)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Capacity: {self.nats:.6f} nats of {len(self.source):,} inputs, bounds within "
+            f"{self.upper - self.lower:.1g} nats; {self.status}>"
+        )
+
     @property
     def nats(self) -> float:
         """The value to report, which is `lower`: attained, and nearer to the truth than the

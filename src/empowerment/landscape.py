@@ -1,11 +1,14 @@
 """Landscapes: empowerment at many states, with the grid they lie on, and how well two of them
 agree."""
 
+import base64
+import io
 import json
 import os
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +101,30 @@ class Landscape:
 
     def __len__(self) -> int:
         return len(self.nats)
+
+    def __repr__(self) -> str:
+        width = float(np.max(self.upper - self.lower, initial=0.0))
+        proved = "learned" if np.isnan(width) else f"bounds within {width:.1g} nats"
+        values = "no states"
+        if len(self):
+            values = f"{len(self):,} states, {self.nats.min():.4f} to {self.nats.max():.4f} nats"
+        loop = f", feedback, discount {self.discount:g}" if self.feedback else ""
+        return f"<Landscape of {self.world!r}, K = {self.horizon}{loop}: {values}, {proved}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the numbers and, where there is a layout, the picture."""
+        line = f"<p>{escape(repr(self).strip('<>'))}</p>"
+        if self.layout is None:
+            return line
+        from matplotlib.figure import Figure
+
+        figure, file = Figure(figsize=(5, 3.6), layout="constrained"), io.BytesIO()
+        self.plot(figure.add_subplot())
+        figure.savefig(file, format="png", dpi=80)
+        data = base64.b64encode(file.getvalue()).decode()
+        return (
+            f'{line}<img alt="{escape(repr(self).strip("<>"))}" src="data:image/png;base64,{data}">'
+        )
 
     @property
     def bits(self) -> np.ndarray:
@@ -312,6 +339,9 @@ class Comparison:
     """exact empowerment at the learned maximum lies within 0.01 nats of the true maximum"""
     constant: bool
     """the exact landscape is constant, so that `pearson` and `r2` are not defined"""
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {self}>"
 
     def __str__(self) -> str:
         fit = (

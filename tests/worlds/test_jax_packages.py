@@ -177,7 +177,7 @@ def test_cart_pole_by_hand_equals_gymnasium_cell_for_cell():
     sequences = np.array(list(itertools.product(range(2), repeat=5)))
     start = np.array([0.01, -0.02, 0.03, 0.04])
     fields = world.start._fields
-    names = ("x", "x_dot", "theta", "theta_dot")
+    names = ("state_x", "state_x_dot", "state_theta", "state_theta_dot")
     order = [next(i for i, f in enumerate(fields) if f.rsplit("_", 1)[0] == n) for n in names]
     parts: list[Any] = [None] * len(fields)
     for n, i in enumerate(order):

@@ -49,6 +49,16 @@ def test_clocks_and_keys_are_left_out_and_the_rest_is_exact():
     assert np.exp(exact.nats).round(9).tolist() == [by_hand[int(p)] for p in world.states()[0]]
 
 
+def test_states_may_be_any_pytree():
+    world = emp.from_jax(
+        lambda key, state, action: (state[0], {"x": (state[1]["x"] + action) % 5}),
+        (jnp.int32(3), {"x": 1}),
+        2,
+    )
+    assert world.start._fields == ("state_0_0", "state_1_x_1")
+    assert np.exp(emp.exact(world, 2).nats) == pytest.approx(3)
+
+
 def test_where_an_episode_has_ended_nothing_changes():
     world = line(terminal=lambda state: state.place == 5)
     assert sorted(np.asarray(world.states()[0]).tolist()) == [0, 1, 2, 3, 4, 5]
@@ -99,7 +109,7 @@ def test_a_state_that_carries_its_own_randomness_is_random(old):
     start = START._replace(key=jax.random.key_data(START.key)) if old else START
     world = emp.from_jax(step, start, 3, place)
     assert not world.deterministic
-    assert world.start._fields == ("place_0",)
+    assert world.start._fields == ("state_place_0",)
     rng = np.random.default_rng(0)
     here, right = jax.tree.map(lambda x: np.repeat(x[None], 4096, 0), world.start), np.full(4096, 2)
     after = world.step(here, right, world.draw_outcome(here, right, rng))

@@ -39,6 +39,13 @@ class Episode:
     reachable_cells: int | None
     """cells that the agent can still walk to at the end; None where the world is no grid"""
 
+    def __repr__(self) -> str:
+        end = "alive" if self.alive else "ended"
+        return (
+            f"<Episode: {self.steps:,} steps, {end}, {self.empowerment[0]:.4f} nats at first and "
+            f"{self.empowerment[-1]:.4f} at last>"
+        )
+
     @property
     def steps(self) -> int:
         return len(self.actions)

@@ -85,8 +85,8 @@ class JaxWorld(World):
         if dynamics.chances is not None:
             self.random_parts, self.outcomes = [], self._listed()
         self.noise = NOISE if self.outcomes is None else 0
-        fields = [re.sub(r"\W+", "_", names[i]).strip("_") or "value" for i in self._kept]
-        fields = [f"{field}_{i}" for i, field in enumerate(fields)]
+        fields = [f"state{re.sub(r'[^a-zA-Z0-9]+', '_', names[i])}" for i in self._kept]
+        fields = [f"{field.rstrip('_')}_{i}" for i, field in enumerate(fields)]
         self._state: Any = namedtuple("JaxState", fields)
         self.start = self._state(*(np.asarray(self._first[i]) for i in self._kept))
         whole = self._step_one, self._observe_one, self._over, self._odds
