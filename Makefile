@@ -3,6 +3,7 @@
 check:
 	ruff format --check .
 	ruff check .
+	codespell
 	pyright
 	python -m pytest -n 2 --dist worksteal
 

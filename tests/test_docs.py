@@ -67,6 +67,22 @@ def test_messages_that_help_is_given_for_exist():
     assert not missing
 
 
+def test_words_are_those_that_a_reader_knows():
+    """docs/words.txt lists the words that are avoided, with what to write instead."""
+    lines = (ROOT / "docs" / "words.txt").read_text().splitlines()
+    avoided = [line.split("|")[0].strip() for line in lines if line[0] != "#"]
+    assert len(avoided) > 5
+    texts = {page.name: page.read_text() for page in PAGES}
+    texts |= {str(path): path.read_text() for path in SOURCE.rglob("*.py")}
+    found = [
+        (name, word)
+        for name, text in texts.items()
+        for word in avoided
+        if re.search(rf"\b{word}\b", " ".join(text.split()), re.IGNORECASE)
+    ]
+    assert not found
+
+
 class Recorder(types.ModuleType):
     """Stands in for a tracking library: remembers the names that were called."""
 

@@ -282,7 +282,7 @@ class Train:
     )
     """paper: the algorithm as printed, for comparison."""
     resume: Switch = False
-    """Go on with a run that was interrupted."""
+    """Resume a run that was interrupted."""
     tensorboard: Switch = False
     """Write curves for TensorBoard into the run's directory."""
     batch: Annotated[int | None, arg(metavar="INT", help_behavior_hint=BATCH)] = None
@@ -740,7 +740,7 @@ def main(args: list[str] | None = None) -> None:
         )
     except KeyboardInterrupt:
         say(
-            "empowerment: interrupted; what was written stands, and a training goes on with "
+            "empowerment: interrupted; what was written stands, and a training continues with "
             "--resume"
         )
         raise SystemExit(130) from None

@@ -34,7 +34,7 @@ def _system() -> int:
 
 def _container() -> int:
     """What the limit of a container leaves, where one is set (control groups, version 2); files
-    that the system only keeps at hand do not count."""
+    that the system only caches do not count."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         group = Path("/sys/fs/cgroup")
         facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())

@@ -53,7 +53,7 @@ def together(
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         said = isinstance(error, (ValueError, OSError, RuntimeError))
-        words = "interrupted; go on with --resume" if interrupted else error
+        words = "interrupted; continue with --resume" if interrupted else error
         print(
             f"empowerment: {words}" if said or interrupted else traceback.format_exc(),
             file=sys.stderr,
@@ -129,7 +129,7 @@ def launch(args: list[str], count: int) -> int:
             for i in range(count):
                 running.append(_start(args, address, i, count, logs[i]))
             _wait(running)
-        except SystemExit:  # told to end: nobody has told the others
+        except SystemExit:  # asked to end: nobody has asked the others
             for process in running:
                 process.terminate()
             raise
@@ -220,8 +220,8 @@ def _explain(codes: list[int], killed: set[int], said: list[str]) -> int:
     if status < 0:
         how = f"was ended by {signal.Signals(-status).name}"
         say = (
-            f"process {first} of {len(codes)} {how}, and the others have stopped; go on with "
-            "--resume"
+            f"process {first} of {len(codes)} {how}, and the others have stopped; continue "
+            "with --resume"
         )
         print(f"empowerment: {say}", file=sys.stderr)
         return 1

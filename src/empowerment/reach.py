@@ -55,7 +55,7 @@ def explore(
     """Number all states at most `horizon` steps away from the starts, level by level, with their
     successors.
 
-    States are told apart as whole states. Outcomes of probability zero are left out. Beyond `most`
+    States are compared as a whole. Outcomes of probability zero are left out. Beyond `most`
     states no more are looked for. A ValueError says how many states there are where they exceed
     `LARGEST_TABLE` bytes.
     """
@@ -119,8 +119,8 @@ def look_alikes(table: Table, horizon: int) -> tuple[np.ndarray, np.ndarray]:
 
     Two states are alike for one step if every outcome shifts their labels by the same amount with
     the same probability, and for k + 1 steps if their successors are also alike for k steps. By
-    induction every sequence then shifts both labels alike, so their K-step channels are equal but
-    for the names of the ends. In an open room of any size all cells far from the walls are alike.
+    induction every sequence then shifts both labels alike, so their K-step channels are equal up
+    to the names of the ends. In an open room of any size all cells far from the walls are alike.
     Rows are compared by a random sum first and then entry by entry.
     """
     unique, starts = np.unique(table.starts, return_inverse=True)

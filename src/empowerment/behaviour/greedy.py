@@ -57,7 +57,7 @@ class Averages:
     """C(x, a) as a running average over experience (x, a, E(x')), where there is no simulator to
     copy.
 
-    Observations are told apart by their bytes, so that it suits worlds whose views recur.
+    Observations are distinguished by their bytes, so that it suits worlds whose views recur.
     """
 
     def __init__(self, actions: int):

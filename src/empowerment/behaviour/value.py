@@ -28,10 +28,10 @@ class Empowerment(Protocol):
 
 @runtime_checkable
 class Learning(Empowerment, Protocol):
-    """An estimator that goes on learning while it is used."""
+    """An estimator that keeps learning while it is used."""
 
     def learn(self, observations: int) -> None:
-        """Told before each use how many observations it will be asked for."""
+        """Called before each use with the number of observations that will be asked for."""
         ...
 
 

@@ -53,7 +53,7 @@ FIGURES: dict[str, Figure] = {
 def reproduce(
     figure: str, out: Path, seeds: int | None, quick: bool, say: Callable[[str], None]
 ) -> list[Claim]:
-    """Make a figure or all of them in `out`, with numbers, claims and a report; goes on where it
+    """Make a figure or all of them in `out`, with numbers, claims and a report; resumes where it
     was interrupted.
 
     `seeds` is the number of trainings of each world, by default each figure's own; `quick` makes

@@ -100,7 +100,7 @@ class Figure:
     statements: tuple[Statement, ...]
     horizon: int = 5
     seeds: int = 1
-    """trainings of each world, unless told otherwise"""
+    """trainings of each world, by default"""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Workshop:
         return exact(world, self.figure.horizon, states)
 
     def trained(self, world: str) -> "list[Estimator]":
-        """An estimator for each seed; finished trainings are read, interrupted ones go on, several
+        """An estimator for each seed; finished trainings are read, interrupted ones resume, several
         side by side."""
         self._train_together(world)
         return [self.train(world, seed, make(world)) for seed in range(self.seeds)]

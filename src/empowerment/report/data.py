@@ -194,7 +194,7 @@ def _landscapes(
     directory: Path, known: list[dict[str, Any]], notes: list[str]
 ) -> list[dict[str, Any]]:
     """Landscapes that were saved, except those whose values are shown beside a training; where
-    another of the same name is shown, they are told apart by their path."""
+    another of the same name is shown, they are distinguished by their path."""
     from ..landscape import Landscape
 
     panels: list[dict[str, Any]] = []

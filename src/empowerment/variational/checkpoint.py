@@ -201,7 +201,7 @@ class RunDirectory:
     ) -> tuple[dict[str, np.ndarray], dict[str, Any], list[str]] | None:
         """The newest good checkpoint, with a sentence for each damaged one that was passed over.
 
-        `metrics`: whether the lines before it must be good too, as for a run that goes on.
+        `metrics`: whether the lines before it must be good too, as for a run that resumes.
         """
         complaints = []
         for path in self.checkpoints():
@@ -236,7 +236,7 @@ class RunDirectory:
             return file.read(min(size, LARGEST))
 
     def tidy(self, size: int, updates: int) -> None:
-        """Drop lines and checkpoints that were written after the one that a run goes on from, which
+        """Drop lines and checkpoints that were written after the one that a run resumes from, which
         were not good, and what a dying process left over."""
         lines = self._lines(size)
         self._logged = hashlib.sha256(lines)
@@ -298,5 +298,5 @@ class RunDirectory:
             raise ValueError(
                 f"run {str(self.path)!r} cannot be written ({error.strerror or error}); the last "
                 "checkpoint stands: "
-                "make room or give write access, then go on with resume (--resume)"
+                "make room or give write access, then continue with resume (--resume)"
             ) from error

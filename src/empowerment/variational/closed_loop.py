@@ -51,7 +51,7 @@ class ClosedLoopModel(eqx.Module):
 
     @property
     def heads(self) -> int:
-        """How many numbers of steps to go are told apart: all, or one where there is no end."""
+        """How many horizons have a head of their own: all, or one where there is no end."""
         return 1 if math.isinf(self.horizon) else int(self.horizon)
 
     @property

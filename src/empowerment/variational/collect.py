@@ -150,7 +150,7 @@ class ArchiveCollector(NamedTuple):
 
     @property
     def tabulated(self) -> bool:
-        """Whether every state has a number, and its frame is at hand."""
+        """Whether every state has a number, and its frame is stored."""
         return self.frames is not None
 
     @property
@@ -376,7 +376,7 @@ def _from(world: World, config: Config, mesh: Mesh | None, **parts: Any) -> Arch
 
 
 def living(world: TableWorld) -> np.ndarray:
-    """Numbers of the states that an episode goes on from."""
+    """Numbers of the states from which an episode can continue."""
     alive = np.flatnonzero(~np.asarray(world.terminal(np.arange(world.size))))
     if not alive.size:
         raise ValueError(

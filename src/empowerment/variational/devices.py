@@ -168,5 +168,5 @@ def naming_losses() -> Iterator[None]:
         raise ConnectionError(
             f"process {jax.process_index()} of {jax.process_count()} lost another one; the last "
             "checkpoint stands: "
-            "go on with resume (--resume), with any number of processes"
+            "continue with resume (--resume), with any number of processes"
         ) from error

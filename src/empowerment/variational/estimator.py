@@ -72,8 +72,8 @@ class Estimator:
         return Landscape.of(world, config.horizon, states, nats, **given)
 
     def impossible(self, nats: np.ndarray) -> np.ndarray:
-        """Which estimates no source could have: below 0, above (K ln N)/β with all sequences told
-        apart, or NaN."""
+        """Which estimates no source could have: below 0, above (K ln N)/β with all sequences
+        distinguished, or NaN."""
         actions = self.model.source.actions
         choices = np.log(actions.size) if isinstance(actions, Categorical) else np.inf
         most = self._steps() * choices / self.config.beta

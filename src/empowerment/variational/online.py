@@ -1,4 +1,4 @@
-"""An estimator that goes on learning while an agent is paid by it."""
+"""An estimator that keeps learning while it is an agent's reward."""
 
 from typing import Any
 

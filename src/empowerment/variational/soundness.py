@@ -36,7 +36,7 @@ def refuse_nonsense(
 
 
 def refuse_bad_update(info: Info, done: int) -> None:
-    """The same for a single update, where nothing but its numbers is at hand."""
+    """The same for a single update, where only its numbers are known."""
     for name, value in info._asdict().items():
         if not np.isfinite(value):
             raise ValueError(

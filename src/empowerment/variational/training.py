@@ -59,7 +59,7 @@ STRIDE = 10
 
 
 class Carry(NamedTuple):
-    """Everything that a run needs to go on."""
+    """Everything that a run needs to resume."""
 
     learner: State
     agents: Any
@@ -111,7 +111,7 @@ def train(
     """Learn empowerment by acting in a world, on all devices; returns the same object as
     `emp.load`.
 
-    `out` keeps the run in a directory, from which `resume=True` goes on: exactly as if it had
+    `out` keeps the run in a directory, from which `resume=True` continues: exactly as if it had
     not been interrupted, except for Gymnasium environments, which cannot be put back into a
     state and are reset, and for predator-prey, whose copies restart. `trackers` get the metrics
     as they come (`emp.TensorBoard`, or three methods of one's own). `settings` are the fields of
@@ -120,7 +120,7 @@ def train(
     """
     if resume and out is None:
         raise ValueError(
-            "resume=True goes on with the run in a directory; give out= as well, or leave it out"
+            "resume=True continues the run in a directory; give out= as well, or leave it out"
         )
     check_seed(seed)
     seed = int(seed)
@@ -368,8 +368,8 @@ def _claimed(out: str | Path, resume: bool, stack: contextlib.ExitStack) -> RunD
 def refuse_existing(directory: RunDirectory, resume: bool) -> None:
     if directory.exists and not resume:
         raise ValueError(
-            f"{str(directory.path)!r} holds a run already; go on with resume (--resume), or choose "
-            "another out (--out)"
+            f"{str(directory.path)!r} holds a run already; continue with resume (--resume), or "
+            "choose another out (--out)"
         )
 
 

@@ -235,7 +235,7 @@ class GridWorld(World):
         return state._replace(carrying=state.carrying | taken.any(-1), keys=state.keys & ~taken)
 
     def _lay_brick(self, xp: Any, state: GridState, action: Any) -> GridState:
-        """A brick goes on plain floor only: no wall, box, brick, lava, key, door or the agent
+        """A brick can lie on plain floor only: no wall, box, brick, lava, key, door or the agent
         itself."""
         if not self._has_bricks:
             return state

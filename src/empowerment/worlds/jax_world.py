@@ -49,7 +49,8 @@ def from_jax(
 
     What is seen is traced: if it does not depend on the key, the world is deterministic, which is
     then proved, and `emp.exact` enumerates it. Parts of the state that nothing depends on, such as
-    clocks, are left out of it, and so are random keys that it carries: they are drawn anew.
+    clocks, are left out of it, and so are random keys that it carries: they are drawn again at each
+    step.
 
     >>> ring = from_jax(lambda key, state, action: (state + 2 * action - 1) % 7, start=0, actions=2)
     >>> ring.deterministic
@@ -200,8 +201,8 @@ class JaxWorld(World):
         for _ in range(2):
             try:
                 key, action = self._chance(None), jnp.int32(0)
-                anew = partial(self._dynamics.step)  # JAX remembers what it traced
-                traced, after = jax.make_jaxpr(anew, return_shape=True)(
+                fresh = partial(self._dynamics.step)  # JAX remembers what it traced
+                traced, after = jax.make_jaxpr(fresh, return_shape=True)(
                     key, self._tree(self._first), action
                 )
             except Exception as error:
@@ -240,7 +241,7 @@ class JaxWorld(World):
 
     def _next(self, key: Any, parts: list[Any], action: Any) -> list[Any]:
         """All leaves of the next state; where an episode is over, nothing changes. Random keys
-        that a state carries are drawn anew: an agent does not know what chance will bring."""
+        that a state carries are drawn again: an agent does not know what chance will bring."""
         over = self._ended(parts)
         drawn = list(parts)
         if self._dynamics.chances is None:

@@ -40,7 +40,7 @@ different ways."""
 HISTORIES = 2**18
 """Transitions that are kept with the one before."""
 LEVELS_OF_ODDS, ROUNDS = 512, 100
-"""Probabilities that are told apart, and iterations of the EM algorithm."""
+"""Levels of probability that are distinguished, and iterations of the EM algorithm."""
 MOST_SHRUNK = 7000
 """Tries from which on counting is finer than these levels are apart."""
 DEPENDENT = 0.02
@@ -48,7 +48,7 @@ DEPENDENT = 0.02
 
 
 class ObservedTable(TableWorld):
-    """A table whose states were told apart by what was seen in them."""
+    """A table whose states were distinguished by what was seen in them."""
 
     def __init__(
         self, successors: np.ndarray, odds: np.ndarray, frames: np.ndarray, **options: Any
@@ -60,7 +60,7 @@ class ObservedTable(TableWorld):
     def index(self, x: Any) -> np.ndarray:
         """The number of the state in which each of these observations is seen, -1 where none is.
 
-        States in which an episode goes on come before those in which it ends.
+        States in which an episode continues come before those in which it ends.
         """
         order = np.argsort(self.terminal(np.arange(self.size)), kind="stable")[::-1]
         known = {self.observations[i].tobytes(): i for i in order}

@@ -90,8 +90,7 @@ class MiniGridWorld(World):
         if len(self._kinds) > MOST_KINDS:
             raise ValueError(
                 f"environment {name!r} has {len(self._kinds)} kinds of objects, and at most "
-                f"{MOST_KINDS} can be told "
-                "apart; give learn=True"
+                f"{MOST_KINDS} can be distinguished; give learn=True"
             )
         self._plain = _plain(self._env)
         count = int(env.action_space.n)

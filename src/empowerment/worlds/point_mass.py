@@ -19,7 +19,7 @@ class PointState(NamedTuple):
 
 
 SMALLEST = 1e-6
-"""Noise whose square is still told from zero beside other numbers."""
+"""Noise whose square still differs from zero beside other numbers."""
 
 
 class PointMass(World):
