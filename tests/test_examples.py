@@ -55,3 +55,10 @@ def test_sb3_with_a_learned_reward(tmp_path):
     done = run("sb3_minigrid.py", tmp_path, "--learned", "--mode", "add")
     assert done.returncode == 0, done.stderr
     assert "above that percentile" in done.stdout
+
+
+def test_an_estimator_in_torch_says_the_same(tmp_path):
+    pytest.importorskip("torch")
+    done = run("torch_estimator.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "largest difference of 292 states" in done.stdout
