@@ -420,6 +420,20 @@ def test_runs_of_another_beta_are_not_compared_with_empowerment(tmp_path):
     assert "beta=0.5, so that it is not compared" in found["notes"][0]
 
 
+def test_runs_with_feedback_are_compared_with_feedback(tmp_path):
+    world = emp.make("windy-bridge")
+    tiny = {"progress": False, "updates": 4, "batch": 8, "hidden": 8, "features": 8, "layers": 2}
+    closed = {"feedback": True, "discount": 0.9}
+    emp.train(world, float("inf"), out=tmp_path / "closed", **tiny, **closed)
+    emp.exact(world, 3, feedback=True).save(tmp_path / "land.safetensors")
+    found = shown(tmp_path)
+    scenes = [panel["scene"] for panel in found["panels"]]
+    assert scenes == ["with feedback, K = ∞, discount 0.9", "with feedback, K = 3"]
+    exact = emp.exact(world, float("inf"), **closed)
+    assert max(found["panels"][0]["exact"]) == pytest.approx(exact.nats.max(), abs=1e-4)
+    assert found["curves"][0]["horizon"] == "∞"
+
+
 def test_claims_that_two_files_have_are_counted_once(tmp_path):
     claim = {"figure": "static", "claim": "holds", "shown": True}
     (tmp_path / "old").mkdir()

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..worlds.registry import worlds
 from .leaderboard import leaderboard, read
-from .panels import landscape_panel, run_panels
+from .panels import landscape_panel, run_panels, steps_shown
 from .playback import FORMAT as PLAYBACK
 from .playback import check_playback
 
@@ -144,13 +144,12 @@ def _curve(run: Path) -> dict[str, list[float]]:
 
 
 def _grouped(runs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Trainings of the same world, horizon and β together."""
+    """Trainings of the same world and the same question together."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
         config = run["facts"]["config"]
-        key = json.dumps(
-            [run["facts"].get("world"), config.get("horizon"), config.get("beta")], sort_keys=True
-        )
+        question = [config.get(name) for name in ("horizon", "beta", "feedback", "discount")]
+        key = json.dumps([run["facts"].get("world"), *question], sort_keys=True)
         groups.setdefault(key, []).append(run)
     order = {name: i for i, name in enumerate(worlds())}
     return sorted(groups.values(), key=lambda group: order.get(group[0]["world"], len(order)))
@@ -161,7 +160,7 @@ def _curves(group: list[dict[str, Any]]) -> dict[str, Any]:
     runs = [{"run": run["run"], "seed": run["facts"].get("seed"), **run["curve"]} for run in group]
     return {
         "name": first["world"],
-        "horizon": first["facts"]["config"].get("horizon"),
+        "horizon": steps_shown(first["facts"]["config"].get("horizon")),
         "runs": runs,
     }
 

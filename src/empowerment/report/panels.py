@@ -1,6 +1,7 @@
 """Landscapes as the page needs them: values of each cell, exact and learned, and what follows from
 each."""
 
+import math
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -22,11 +23,8 @@ def run_panels(
 ) -> list[dict[str, Any]]:
     """A panel for each scene of a world, with all its trainings; sources and plans are the first
     training's."""
-    world, horizon, beta = (
-        estimators[0].world,
-        estimators[0].config.horizon,
-        estimators[0].config.beta,
-    )
+    world, config = estimators[0].world, estimators[0].config
+    beta = config.beta
     if world is None:
         notes.append(
             f"{names[0]}: only the program that made it knows its world, so that it is not drawn"
@@ -42,7 +40,7 @@ def run_panels(
         )
     panels = []
     for scene, states in scenes(world).items():
-        truth = _exact(world, horizon, states, notes) if beta == 1 else None
+        truth = _exact(world, config, states, notes) if beta == 1 else None
         learned = [e.landscape(states=states) for e in estimators]
         keep = _shown(truth or learned[0])
         panel = _frame(truth or learned[0], scene, keep) | {
@@ -59,7 +57,7 @@ def run_panels(
             ],
         }
         if beta != 1:
-            panel["scene"] = f"{scene}, β = {beta:g}".removeprefix(", ")
+            panel["scene"] = f"{panel['scene']}, β = {beta:g}".removeprefix(", ")
         panels.append(panel | _futures(estimators[0], take(states, keep), notes))
     return panels
 
@@ -105,8 +103,8 @@ def _frame(land: Landscape, scene: str, keep: np.ndarray) -> dict[str, Any]:
     rows, columns = land.layout.shape
     return {
         "name": land.world,
-        "scene": scene,
-        "horizon": land.horizon,
+        "scene": f"{scene}{_loop(land)}".removeprefix(", "),
+        "horizon": steps_shown(land.horizon),
         "rows": rows,
         "columns": columns,
         "walls": np.flatnonzero(land.layout.walls).tolist(),
@@ -119,6 +117,17 @@ def _frame(land: Landscape, scene: str, keep: np.ndarray) -> dict[str, Any]:
     }
 
 
+def _loop(land: Landscape) -> str:
+    """How feedback is named beside a landscape."""
+    weight = f", discount {land.discount:g}" if land.discount != 1 else ""
+    return f", with feedback, K = {steps_shown(land.horizon)}{weight}" if land.feedback else ""
+
+
+def steps_shown(horizon: Any) -> Any:
+    """A horizon, given or as a run's JSON holds it, for the page."""
+    return "∞" if horizon in (math.inf, "inf") else horizon
+
+
 def _shown(land: Landscape) -> np.ndarray:
     """One state for each cell, the most empowered, in the order of the cells."""
     assert land.layout is not None  # as above
@@ -128,9 +137,10 @@ def _shown(land: Landscape) -> np.ndarray:
     return order[np.unique(cells[order], return_index=True)[1]]
 
 
-def _exact(world: World, horizon: int, states: State, notes: list[str]) -> Landscape | None:
+def _exact(world: World, config: Any, states: State, notes: list[str]) -> Landscape | None:
+    closed = {"feedback": config.feedback, "discount": config.discount}
     try:
-        return exact(world, horizon, states)
+        return exact(world, config.horizon, states, **closed)
     except (ValueError, MemoryError) as error:
         notes.append(f"{world.name}: no exact values ({error})")
         return None
@@ -145,6 +155,8 @@ def _fit(learned: Landscape, truth: Landscape | None) -> dict[str, Any] | None:
 
 def _futures(estimator: Any, states: State, notes: list[str]) -> dict[str, Any]:
     world, horizon = estimator.world, estimator.config.horizon
+    if estimator.config.feedback:  # there are no sequences that could be shown
+        return {}
     if (
         len(leaves(states)[0]) > MOST_STATES
         or len(world.actions) > 64
