@@ -82,7 +82,8 @@ def exact(
             len(leaves(states)[0]), linear_empowerment(*world.matrices(), horizon, world.power)
         )
         return Landscape.of(world, horizon, states, nats, nats, nats)
-    table = explore(world, states, horizon)
+    with _bar(progress, None) as advance:
+        table = explore(world, states, horizon, advance=advance)
     if table.odds is None:
         with _bar(progress, len(table.starts)) as advance:
             nats = np.log(count_ends(table, horizon, advance))
@@ -134,7 +135,8 @@ def _with_feedback(
 ) -> Landscape:
     endless = horizon == math.inf
     steps = math.inf if endless else int(horizon)
-    table = explore(world, states, sys.maxsize if endless else int(horizon))
+    with _bar(progress, None) as advance:
+        table = explore(world, states, sys.maxsize if endless else int(horizon), advance=advance)
     with _bar(progress, None if endless else int(horizon), "step") as advance:
         found = feedback_values(table, steps, discount, tolerance, advance)
     given = {"feedback": True, "discount": float(discount), "source": found.source}

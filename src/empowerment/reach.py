@@ -43,20 +43,33 @@ class Table:
         return self.size == len(self.successors)
 
 
-def closure(world: World, starts: State, most: int) -> Table:
+def _unseen(done: int) -> object:
+    """Progress that nobody looks at."""
+
+
+def closure(
+    world: World, starts: State, most: int, advance: Callable[[int], object] = _unseen
+) -> Table:
     """Every state that can ever be reached from the starts; a table that is not closed where there
     are more than `most` of them."""
-    return explore(world, starts, sys.maxsize, keep=True, most=most)
+    return explore(world, starts, sys.maxsize, keep=True, most=most, advance=advance)
 
 
 def explore(
-    world: World, starts: State, horizon: int, *, keep: bool = False, most: int | None = None
+    world: World,
+    starts: State,
+    horizon: int,
+    *,
+    keep: bool = False,
+    most: int | None = None,
+    advance: Callable[[int], object] = _unseen,
 ) -> Table:
     """Number all states at most `horizon` steps away from the starts, level by level, with their
     successors.
 
     States are compared as a whole. Outcomes of probability zero are left out. Beyond `most`
-    states no more are looked for. A ValueError says how many states there are where they exceed
+    states no more are looked for. `advance` is called with the number of states whose successors
+    were found. A ValueError says how many states there are where they exceed
     `LARGEST_TABLE` bytes.
     """
     if world.continuous is not None:
@@ -91,6 +104,7 @@ def explore(
             level.append(take(following, first))
             rows.append(reached.reshape(-1, len(world.actions), world.branches))
             odds.append(probabilities)
+            advance(len(leaves(block)[0]))
             if numbers.count * per_state > LARGEST_TABLE:
                 raise ValueError(
                     f"world {world.name!r} is too large to enumerate: {numbers.count:,} states "

@@ -10,6 +10,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tqdm import tqdm
 
 from .dependence import used_inputs
 from .jax_adapters import Dynamics, adapted
@@ -140,7 +141,8 @@ class JaxWorld(World):
 
         start = take(self.start, None)
         if self.deterministic:
-            found = closure(self, start, MOST_LISTED)
+            with tqdm(unit="state", desc=self.name, delay=2.0, leave=False) as bar:
+                found = closure(self, start, MOST_LISTED, bar.update)
             if found.closed and found.states is not None:
                 return found.states
         rng, path = np.random.default_rng(0), []
