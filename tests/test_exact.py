@@ -407,7 +407,7 @@ def test_a_bar_is_drawn_only_if_asked_for(monkeypatch, slip):
     emp.exact(world, 2, progress=True)
     found, solved = bars
     assert found.options.pop("total") is None
-    assert found.done == len(world.states())  # one step from all places leads to these again
+    assert found.done == len(world.states().agent)  # one step from all places leads to these again
     assert solved.done == solved.options.pop("total") > 1
     assert found.options == solved.options == {"unit": "state", "delay": 1.0, "leave": False}
 
