@@ -334,8 +334,8 @@ class _LookUp:
         if world.name != self._landscape.world:
             raise ValueError(
                 f"environment {self._name!r} is world {world.name!r}, and the landscape is of "
-                f"{self._landscape.world!r}; give that of emp.from_gymnasium(env), or the horizon "
-                "as value"
+                f"{self._landscape.world!r}; compute the landscape of emp.from_gymnasium(env), or "
+                "pass a horizon as value"
             )
         if grid not in self._probed:
             self._probed.add(grid)

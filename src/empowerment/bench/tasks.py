@@ -76,8 +76,9 @@ class Task:
         return self.world() if self.exact_world is None else self.exact_world()
 
     def states(self) -> State:
-        """The states that are asked for, of `landscape_world`: those that it shows or, where an
-        environment can only be acted in, some that it can come to; except where an episode ends."""
+        """The states of `landscape_world` that the task scores: its own list or, if the environment
+        can only be reset and stepped, a sample of the reachable ones. Terminal states are excluded.
+        """
         world = self.landscape_world()
         shown = met(world) if self.kind == "opaque" else world.states()
         return take(shown, ~np.asarray(world.terminal(shown)))

@@ -31,7 +31,7 @@ SHOWN_METRICS = ("updates", *CURVES)
 
 
 def gather(directory: Path, say: Callable[[str], None] = lambda message: None) -> dict[str, Any]:
-    """Everything found in and below a directory, as JSON."""
+    """Collect the runs, landscapes and scores in a directory and its subdirectories, as JSON."""
     notes: list[str] = []
     runs = _runs(directory, notes)
     panels = [p for group in _grouped(runs) for p in _panels(directory, group, notes, say)]

@@ -38,15 +38,17 @@ def act(world: World, state: State, actions: Any, ends: int = 1, *, key: Key[Arr
 
 
 class StratifiedOutcomes(NamedTuple):
-    """Numbers between 0 and 1 that outcomes are drawn with, step after step: what a step leaves of
-    a number, stretched, is the next step's. So the first number settles all that happens, and
-    numbers that are spread evenly over a group of rows spread whole courses of events: each row is
-    a fair draw, and the mean over a group varies less than that of independent ones (of `ln q` with
-    slip 0.1 by 40 to 50 %)."""
+    """Stratified uniform numbers, one for each row, that outcomes are drawn with.
+
+    After each step, the unused part of a number is rescaled to 0..1 and used for the next step, so
+    that the first number determines the whole trajectory. Numbers spread evenly over a group of
+    rows therefore stratify trajectories: each row is an unbiased draw, and the mean over a group
+    varies less than that of independent draws (40 to 50 % less for `ln q` with slip 0.1).
+    """
 
     numbers: Float[Array, "n"]
     grain: Float[Array, "n"]
-    """How far apart the numbers are that rounding leaves; what is finer is drawn again."""
+    """Rounding error of each number. Digits below it are drawn again."""
 
     @classmethod
     def spread(cls, rows: int, group: int, *, key: Key[Array, ""]) -> "StratifiedOutcomes":

@@ -24,7 +24,7 @@ from .sequence import Actions, Categorical, Gaussian
 Channel = Callable[..., Any]
 """`channel(inputs, key)` in JAX or `channel(inputs, rng)` in NumPy: one output for each input."""
 ROUNDING = 1e-12
-"""Share of the largest output below which a spread is that of rounding."""
+"""Standard deviations below this fraction of the largest output count as rounding error."""
 SAMPLE = 4096
 """Outputs that centre and scale are taken from."""
 
@@ -158,9 +158,11 @@ class ChannelCollector:
         )
 
     def frames(self, outputs: Any) -> Float[Array, "n width"]:
-        """Outputs as frames. A last number tells them from no state; without it, the
-        representation's first layer, which is standardised, could not tell a large output from a
-        small one of the same direction."""
+        """Standardised outputs as frames, with a last entry of 1; it is -1 in the empty frame.
+
+        The representation's first layer has layer norm. Without this entry it could not distinguish
+        a large output from a small one of the same direction.
+        """
         scaled = jnp.asarray((outputs - self.centre) / self.spread, jnp.float32)
         return jnp.concatenate([scaled, jnp.ones((len(scaled), 1))], axis=1)
 

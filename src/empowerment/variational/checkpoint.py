@@ -286,7 +286,7 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """What the disk refuses is said in one sentence."""
+        """Turn file-system errors into a ValueError with one sentence."""
         try:
             yield
         except (FileExistsError, NotADirectoryError) as error:

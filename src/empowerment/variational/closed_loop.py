@@ -122,7 +122,7 @@ class ClosedLoopModel(eqx.Module):
         start: Int[Array, "n"],
         end: Int[Array, "n"],
     ) -> Shaped[Array, "n steps ..."]:
-        """The likeliest action from one frame to the next."""
+        """The most likely action that leads from each start frame to its end frame."""
         return self.likelihood(features, start, end).argmax(-1)[:, None]
 
 

@@ -34,8 +34,8 @@ from .pictures import PatchTable, UniqueFrames, distinct, patch_table
 from .sequence import actions_of
 
 LARGEST_TABLE = 2048
-"""Worlds of at most so many states are tabulated: a step is then a look-up, and each frame is
-encoded once, which are no more than a default batch would hold."""
+"""Worlds with at most this many states are tabulated: a step is then a look-up, and each frame is
+encoded once. A default batch holds as many frames: 1,024 starts and 1,024 ends."""
 LARGEST_HOST_TABLE = 2**17
 """Worlds that run on the host are tabulated up to here: a look-up on the device is far quicker than
 their step."""
@@ -51,19 +51,19 @@ SAMPLE, LARGEST_SAMPLE = 256, 2**26
 """Observations that the representation's centre and scale are taken from, and how many bytes they
 take at most."""
 VISITED, VISITED_SHARE, ADDED = 8192, 0.25, 8
-"""States of walkers that are kept, the share of the starts that they are, and how many walkers
-there are for each that is added in an update."""
+"""Size of the ring buffer of walkers' states, the share of starts drawn from it, and the number of
+walkers for each state that an update adds to it."""
 LARGEST_ROLLOUTS = 2**31
 """Bytes of the states and observations of random play; in larger worlds fewer agents play."""
 LARGEST_FRAMES = 2**30
 """Bytes of all frames of a tabulated world; where they would take more, it is learned without a
 table."""
 RARE, RARE_FLOOR = 0.05, 0.001
-"""A number of changes is rare that at most this share of windows have; fewer than that share count
-for less."""
+"""A number of changed observation entries is rare if at most this share of the windows has it.
+Below the second share, windows are sampled less often."""
 WALKERS, EPSILON, RESET_PROBABILITY = 8, 0.2, 0.02
-"""One window in so many starts at a greedy walker; how often a walker takes any action, and how
-often it restarts."""
+"""One in this many windows starts at a greedy walker; a walker's probabilities of a random action
+and of a restart, per step."""
 
 
 class Batch(NamedTuple):
@@ -141,7 +141,8 @@ class ArchiveCollector(NamedTuple):
     outcomes: int = 1
     """How often each sequence is played from its start."""
     listed: bool = False
-    """Whether these are all outcomes of the one action of a window, each once."""
+    """If true, `outcomes` covers every outcome of a window's single action exactly once, instead of
+    random draws."""
     pieces: PatchTable | None = None
     """All frames as the patches that they are made of, if these are few."""
 
@@ -367,7 +368,8 @@ def archive(world: World, config: Config, mesh: Mesh | None = None) -> ArchiveCo
 
 
 def _from(world: World, config: Config, mesh: Mesh | None, **parts: Any) -> ArchiveCollector:
-    """With feedback a window has one action, whose outcomes are all listed, where they can be."""
+    """The archive collector of a configuration. With feedback a window has one action, and all its
+    outcomes are listed if the world is enumerable."""
     listed = config.feedback and world.enumerable
     outcomes = world.branches if listed else config.outcomes
     return ArchiveCollector(
@@ -416,9 +418,11 @@ def beginnings(world: World, horizon: int | float) -> State:
 
 
 def rare(changes: np.ndarray) -> np.ndarray:
-    """How likely each window is to be picked: each number of changes that few windows have is as
-    likely as any other such, except for the very rarest, which are one or two windows. Where none
-    is rare, all are equally likely."""
+    """The probability of sampling each window. Windows are grouped by their number of changes.
+
+    All rare groups are equally likely, except the very rarest, which are less likely; frequent
+    groups have probability 0. If no group is rare, all groups are equally likely.
+    """
     counts, windows = np.bincount(changes), len(changes)
     few = counts <= RARE * windows
     weights = np.where(

@@ -23,13 +23,13 @@ LARGEST = {
     "sequences": 2**20,
     "outcomes": 2**10,
 }
-"""Sizes beyond which a setting is a mistake; checkpoints are named by eight digits."""
+"""Upper limits of settings; larger values are refused. Names of checkpoints have eight digits."""
 LARGEST_SIZE = 2**22
 """Numbers in an observation, and actions."""
 STOCHASTIC: dict[str, Any] = {"outcomes": 16, "updates": 8000}
-"""Defaults where chance decides. ln q is averaged over the outcomes of a sequence: late in
-training, differences are smaller than the noise of one. The best source is sparse there and
-learned slowly.
+"""Defaults for stochastic worlds. ln q is averaged over several outcomes of a sequence, since the
+noise of one exceeds the differences that matter late in training. More updates are needed, since
+the best source is sparse there and learned slowly.
 """
 Preset = Literal["default", "paper"]
 Optimiser = Literal["muon", "adam", "adagrad"]
@@ -77,8 +77,8 @@ class Config:
     """Share of the updates until which some actions are drawn uniformly: all of them at first, so
     that the decoder is right before the source, then fewer and fewer."""
     outcomes: int = 1
-    """How often each sequence is played from its start, so that chance averages out; 16 where
-    chance decides."""
+    """Number of times each action sequence is played from its start, to average over randomness;
+    16 by default in stochastic worlds whose outcomes can be listed."""
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
@@ -98,7 +98,7 @@ class Config:
 
     @property
     def window(self) -> int:
-        """Actions that are played without looking."""
+        """Number of actions in a window: `horizon`, or 1 with feedback."""
         return 1 if self.feedback else int(self.horizon)
 
 

@@ -134,7 +134,8 @@ def from_leader(arrays: Any) -> Any:
 
 
 def tree_from_leader(tree: Any) -> Any:
-    """The same for a tree that may hold random keys."""
+    """The leading process's pytree, in every process. Unlike in `from_leader`, it may contain
+    random keys."""
     return (
         tree
         if jax.process_count() == 1

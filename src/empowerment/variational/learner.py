@@ -194,8 +194,8 @@ class Model(eqx.Module):
 def _read(
     ends: int, known: tuple[Model, Any, Any, Batch], played: Int[Array, "n"]
 ) -> Float[Array, "n"]:
-    """ln q of some of the times that sequences were played, of all of which the windows' ends come
-    one by one."""
+    """ln q of the ends at the indices `played` of `batch.end`, which holds `ends` consecutive ends
+    for each window."""
     model, features, given, batch = known
     window = played // ends
     prior = [x[window] for x in given]
@@ -217,7 +217,7 @@ class State(NamedTuple):
 
 
 INFO = Info(*[REPLICATED] * 5, errors=SHARDED)  # pyright: ignore[reportArgumentType]
-"""What of it is the same on every device."""
+"""Sharding of `Info`: all fields are replicated on every device, except `errors`."""
 
 Objective = Callable[..., Any]
 """`objective(model, batch, config)` gives the loss and, only looked at, (Info, actions of the

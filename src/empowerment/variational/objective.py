@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 
 class Info(NamedTuple):
-    """What is only looked at."""
+    """Diagnostics of an update."""
 
     decoder_loss: Float[Array, ""]
     """-E[ln q]"""
@@ -24,8 +24,8 @@ class Info(NamedTuple):
     gradient: Float[Array, ""]
     """Norm of the gradient."""
     errors: Float[Array, "n"]
-    """|β (ln q - cost of power) - ln h - ψ| of each window, or |ψ - β E|: where agents should go
-    back to."""
+    """|β (ln q - cost of power) - ln h - ψ| of each window, or |ψ - β E|. The priorities of start
+    states follow these errors."""
 
 
 def decoder_loss(log_q: Float[Array, "n"]) -> Float[Array, ""]:

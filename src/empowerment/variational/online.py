@@ -18,8 +18,8 @@ class Online(Estimator):
 
     The agent's actions do not come from the source, so windows of them would neither fit the
     decoder nor give a bound. This estimator plays windows of its own, in `world`: an exact one, or
-    copies of the environment that the agent does not touch. It makes one update for each `every`
-    observations that it has paid for, until all its `updates` are made, and is fixed from then on.
+    copies of the environment that the agent does not touch. It makes one update per `every`
+    rewarded observations until all its `updates` are made, and is fixed from then on.
     `settings` are the fields of `Config`.
     """
 

@@ -20,7 +20,7 @@ different rows."""
 
 
 class UniqueFrames(NamedTuple):
-    """Pictures of which only the first few differ, and are encoded."""
+    """A batch of pictures with its distinct ones first. Only these are encoded."""
 
     frames: UInt8[Array, "n rows columns channels"]
     count: Int[Array, "1"]

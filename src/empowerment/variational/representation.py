@@ -362,9 +362,10 @@ def _deviation(x: Float[Array, "..."]) -> Float[Array, ""]:
 
 
 def layer_norm(x: Float[Array, "n width"]) -> Float[Array, "n width"]:
-    """Zero mean and unit variance over the features of each row.
+    """Normalise each row to zero mean and unit variance.
 
-    Without dimensions of length one: the compiler then finds what drawing and scoring share.
+    Written without axes of size one, so that the compiler can share work between sampling and
+    scoring.
     """
     x = x - x.mean(-1)[:, None]
     return x * jax.lax.rsqrt((x**2).mean(-1) + 1e-5)[:, None]

@@ -1,5 +1,5 @@
-"""Numbers that are none: found after each chunk of updates, traced to where they came from, and
-never kept."""
+"""Checks for NaN and infinity after each chunk of updates. They are traced to their cause, and no
+checkpoint with them is written."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,8 +46,8 @@ def refuse_bad_update(info: Info, done: int) -> None:
 
 
 def checked_sample(frames: Any) -> Any:
-    """First observations; a world that shows no numbers is refused before anything is learned from
-    it."""
+    """Return the first observations unchanged. NaN or infinity in them raises a ValueError before
+    training starts."""
     if not np.isfinite(np.asarray(frames)).all():
         raise ValueError(
             "the world's observations (observe) contain NaN or infinity; mend them first"

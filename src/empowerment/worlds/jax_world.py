@@ -22,7 +22,7 @@ MOST_LISTED, SAMPLED, SAMPLE_STEPS = 2**17, 1024, 40
 """States that are listed at most; where there are more, or randomness, agents of random play and
 steps that states are taken from."""
 KEYS = "key", "rng", "random_key"
-"""What arrays of numbers are called that are random keys."""
+"""Names of fields of the state that hold random keys as plain arrays of integers."""
 NOISE = 2
 """Normal numbers whose bits are the random key of a step."""
 

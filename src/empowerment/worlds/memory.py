@@ -32,8 +32,8 @@ FIRST_STEPS, NOVEL = 2**13, 0.5
 """After so many steps, an environment is given up where a larger share of what random play sees is
 new."""
 SWITCH, RANDOM = 0.02, 0.125
-"""How often a copy decides again between random play and going to untried actions, and how often
-for random play."""
+"""Per step, the probability that a copy chooses its mode again, and the probability that it then
+chooses random play, instead of heading for untried actions."""
 DETOUR = 2.0
 """Steps by which a way to untried actions may be longer than the shortest, so that copies take
 different ways."""
@@ -42,7 +42,7 @@ HISTORIES = 2**18
 LEVELS_OF_ODDS, ROUNDS = 512, 100
 """Levels of probability that are distinguished, and iterations of the EM algorithm."""
 MOST_SHRUNK = 7000
-"""Tries from which on counting is finer than these levels are apart."""
+"""From this many tries on, raw frequencies are used: they are finer than the grid of levels."""
 DEPENDENT = 0.02
 """Nats that the transition before may tell of an outcome, beyond what chance would give."""
 
