@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import xlogy
 
 import empowerment as emp
 from empowerment.behaviour import (
@@ -19,6 +20,7 @@ from empowerment.behaviour import (
     run_episodes,
 )
 from empowerment.cli import main
+from empowerment.worlds.table import TableWorld
 from empowerment.worlds.world import take
 
 ROOM = "#######\n#a..#.#\n#.#...#\n#######"
@@ -268,3 +270,55 @@ def test_feedback_never_hurts_in_any_task_of_the_benchmark():
         world, states = task.landscape_world(), task.states()
         closed = emp.exact(world, task.horizon, states, feedback=True)
         assert (closed.upper >= task.truth().lower - 1e-8).all(), task.name
+
+
+def test_the_source_is_certain_where_one_action_is_best_by_far():
+    """Reward alone decides: value iteration's action, whatever little information costs."""
+    table = np.zeros((2, 2, 2))
+    table[:, 0], table[:, 1] = [0.9, 0.1], [0.1, 0.9]
+    world = emp.from_transitions(table)
+    informed = plan_informed(world, lambda states: 1.0 * (states == 0), 0.1, discount=0.9)
+    sources = np.array([source for _, source in informed.table.values()])
+    np.testing.assert_allclose(sources, [[1, 0], [1, 0]], atol=1e-6)
+    assert informed.value(world.states()) == pytest.approx(9.0, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_source_earns_the_value_that_is_promised(seed):
+    """The first step's information and what follows, by the source of the landscape."""
+    table = random_table(seed, states=6, actions=4)
+    table[0] = 0.0
+    table[0, 0, [1, 5]], table[0, 1:, [1, 5]] = [0.9, 0.1], np.array([[0.4], [0.6]])
+    table[5] = np.eye(6)[5]
+    world = emp.from_transitions(table)
+    later, now = (emp.exact(world, k, feedback=True) for k in (5, 6))
+    for s, source in enumerate(now.source):
+        output = source @ table[s]
+        told = xlogy(table[s], table[s] / np.maximum(output, 1e-300)).sum(-1)
+        assert source @ (told + table[s] @ later.nats) == pytest.approx(now.nats[s], abs=1e-6)
+
+
+def test_rows_that_are_written_differently_are_the_same():
+    successors = np.array([[[0, 0], [0, 0]], [[0, 1], [0, 1]]])
+    odds = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]])
+    world = TableWorld(successors, odds, "twice")
+    land = emp.exact(world, 1, feedback=True)
+    np.testing.assert_allclose(land.nats, emp.exact(world, 1).nats, atol=1e-9)
+    assert land.nats[0] == 0
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 2.5, math.nan])
+def test_bad_horizons_of_plans_are_refused(horizon):
+    with pytest.raises(ValueError, match="is not a number of actions"):
+        plan_informed(emp.make(ROOM), lambda states: 0.0 * states.agent, 1.0, 0.9, horizon)
+
+
+def test_bad_rewards_and_unplanned_states_of_plans_are_refused():
+    world = emp.make(ROOM)
+    with pytest.raises(ValueError, match="no finite numbers"):
+        plan_informed(world, lambda states: np.nan * states.agent, 1.0)
+    tree = emp.make("tree", depth=2)
+    leaf = take(tree.states(), [-1])
+    informed = plan_informed(tree, lambda states: 0.0 * states, 1.0, starts=leaf)
+    with pytest.raises(ValueError, match="were not planned for"):
+        informed.value(tree.states())

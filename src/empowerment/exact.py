@@ -3,7 +3,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -98,7 +98,7 @@ def exact(
 
 def _from_counts(
     counted: World,
-    resampled: Sequence[World],
+    resampled: Iterable[World],
     horizon: int | float,
     states: State,
     progress: bool,
@@ -110,18 +110,26 @@ def _from_counts(
     table show by how much; where that is more than half a standard error it is subtracted. The
     interval has room for all of it.
     """
-    with _bar(progress, len(resampled) + 1, "table") as advance:
+    with _bar(progress, REPLICATES + 1, "table") as advance:
 
-        def solved(world: World) -> np.ndarray:
+        def solved(world: World) -> Landscape:
             advance(1)
-            return exact(world, horizon, states, tolerance=COUNTED_TOLERANCE, **given).nats
+            return exact(world, horizon, states, tolerance=COUNTED_TOLERANCE, **given)
 
-        found, drawn = solved(counted), np.array([solved(one) for one in resampled])
+        land, drawn = solved(counted), np.array([solved(one).nats for one in resampled])
+    found = land.nats
     bias, error = drawn.mean(0) - found, drawn.std(0, ddof=1)
     nats = np.maximum(found - np.where(np.abs(bias) > error / 2, bias, 0.0), 0.0)
     room = Z95 * error + np.abs(bias)
     return Landscape.of(
-        counted, horizon, states, nats, np.maximum(nats - room, 0.0), nats + room, **given
+        counted,
+        horizon,
+        states,
+        nats,
+        np.maximum(nats - room, 0.0),
+        nats + room,
+        source=land.source,
+        **given,
     )
 
 

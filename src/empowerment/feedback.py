@@ -134,7 +134,10 @@ def _improved(
         channels = Channels(group.rows, negentropy, np.ones(worth.shape), 0.0, rewards)
         with np.errstate(all="ignore"):
             best = interior_point(channels, tolerance)
-        low, high, source = best.lower, best.upper, best.source
+        # The best action taken for certain gives 0 already, where rewards decide.
+        certain = np.eye(worth.shape[1])[rewards.argmax(-1)]
+        source = np.where(best.lower[:, None] < 0, certain, best.source)
+        low, high = np.maximum(best.lower, 0.0), best.upper
     return _found(group, base[:, 0], temperature * low, temperature * high, source)
 
 
@@ -214,6 +217,14 @@ def _equal_rows(successors: np.ndarray, odds: np.ndarray) -> np.ndarray:
     order = np.argsort(successors, axis=-1, kind="stable")
     ends = np.take_along_axis(successors, order, axis=-1)
     chance = np.take_along_axis(odds, order, axis=-1)
+    # One way to write each row: equal ends once, ends of no probability first and nameless.
+    for j in range(ends.shape[-1] - 1, 0, -1):
+        again = ends[..., j] == ends[..., j - 1]
+        chance[..., j - 1] += np.where(again, chance[..., j], 0.0)
+        chance[..., j] = np.where(again, 0.0, chance[..., j])
+    ends = np.where(chance > 0, ends, -1)
+    order = np.argsort(ends, axis=-1, kind="stable")
+    ends, chance = (np.take_along_axis(x, order, axis=-1) for x in (ends, chance))
     row_of = np.zeros((m, actions), np.int32)
     count = np.zeros(m, np.int32)
     for a in range(actions):

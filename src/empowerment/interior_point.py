@@ -78,8 +78,8 @@ def bounds(channel: Channels, source: Array, log_output: Array) -> tuple[Array, 
         entropy = channel.c * (entr(source) + source * np.log(channel.copies))
         terms, size = terms + entropy, size + np.abs(entropy)
     lower = terms.sum(axis=1) - unit * (size.sum(axis=1) + 1 + abs(channel.c))
-    if channel.c >= 0:
-        lower = np.maximum(lower, 0.0)
+    if channel.c >= 0 and not isinstance(channel.rewards, np.ndarray):
+        lower = np.maximum(lower, 0.0)  # the best source does no worse than one certain input
     return lower, _upper(channel, log_output, unit)
 
 

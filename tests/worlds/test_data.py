@@ -97,8 +97,45 @@ def test_unseen_pairs_are_never_passed_over_in_silence():
         emp.from_data(x, a, after)
     drop, stay = (emp.from_data(x, a, after, unseen=way) for way in ("drop", "stay"))
     assert drop.tried.tolist() == [[1, 1], [1, 0]]
-    assert stay.tried.tolist() == [[1, 1], [1, 1]]
+    assert stay.tried.tolist() == [[1, 1], [1, 0]], "nothing that was made up counts"
     assert drop.few(2).tolist() == [True, True]
+    assert stay.few(1).tolist() == [False, True]
+
+
+def test_the_last_state_of_a_log_in_which_nothing_was_done_is_no_end():
+    given = [0, 0], [0, 1], [1, 2]
+    with pytest.raises(ValueError, match="4 pairs of a state and an action were never tried"):
+        emp.from_data(*given)
+    assert emp.from_data(*given, unseen="drop").few(1).tolist() == [False, True, True]
+    assert not emp.from_data(*given, [True, True]).few(1).any()
+
+
+def test_actions_that_are_left_out_are_no_choice_in_the_bootstrap():
+    """A ring where one action was tried at most places: nothing can be chosen there."""
+    rng = np.random.default_rng(0)
+    place = rng.integers(8, size=400)
+    action = np.where(place == 0, rng.integers(2, size=400), 0)
+    after = (place + (rng.random(400) < 0.7)) % 8
+    data = emp.from_data(place, action, after, unseen="drop")
+    land = emp.exact(data, 1, data.index(np.arange(1, 8)[:, None]))
+    assert land.upper.max() < 1e-4
+
+
+@pytest.mark.parametrize("offset", [0, 10])
+def test_zero_is_one_state_whatever_its_sign(offset):
+    data = emp.from_data([0.0 + offset, 0.0], [0, 1], [0.0, -0.0], unseen="drop")
+    assert data.size == (1 if offset == 0 else 2)
+    assert data.index([[-0.0]]) == data.index([[0.0]])
+
+
+def test_pictures_may_be_grey():
+    frames = np.zeros((3, 8, 6), np.uint8)
+    frames[1] = 9
+    data = emp.from_data(frames[[0, 1, 0, 1]], [0, 0, 1, 1], frames[[0, 1, 1, 0]])
+    assert data.observation_shape == (8, 6, 1)
+    assert emp.exact(data, 1).nats == pytest.approx(np.log(2), abs=1e-3)
+    est = emp.train(data, 1, updates=2, batch=8, hidden=8, features=8, progress=False)
+    assert np.isfinite(est.landscape().nats).all()
 
 
 def test_ends_of_episodes_absorb():
@@ -111,7 +148,7 @@ def test_ends_of_episodes_absorb():
 def test_a_file_of_arrays(tmp_path):
     path = tmp_path / "log.npz"
     np.savez(path, x=np.zeros((2, 1)), a=np.array([0, 1]), x_next=np.array([[0.0], [1.0]]))
-    assert emp.from_data(path).size == 2
+    assert emp.from_data(path, unseen="stay").size == 2
     np.savez(path, x=np.zeros((2, 1)))
     with pytest.raises(ValueError, match="has no a and no x_next"):
         emp.from_data(path)
@@ -129,7 +166,12 @@ def test_a_file_of_arrays(tmp_path):
     ("change", "words"),
     [
         ({"x": [[0.0]]}, "the arrays have lengths"),
-        ({"x": [[np.nan], [0.0]]}, "NaN or infinity"),
+        ({"x": [[np.nan], [0.0]]}, "NaN, infinity"),
+        ({"x": [2**27, 2**27 + 1]}, "different numbers that are one in single precision"),
+        ({"x": [[1e39], [0.0]]}, "more than single precision"),
+        ({"x_next": [["a"], ["b"]]}, "observations of numbers"),
+        ({"x_next": [[1j], [0j]]}, "observations of numbers"),
+        ({"x": 3.0}, "single number"),
         ({"x_next": [[0.0, 1.0], [0.0, 1.0]]}, "of one shape"),
         ({"a": [0.5, 1.0]}, "one whole number from 0"),
         ({"a": [-1, 0]}, "one whole number from 0"),

@@ -167,6 +167,19 @@ def test_four_rooms_by_the_package_happens_as_often_as_the_outcomes_listed_by_ha
                 assert share == pytest.approx(often[1][there], abs=0.04)
 
 
+def test_what_a_package_cannot_give_is_refused():
+    gymnax = package(GYMNAX)
+    with pytest.raises(ValueError, match="actions that are not numbered"):
+        emp.from_jax(gymnax.make("Pendulum-v1"))
+    with pytest.raises(ValueError, match="observe= and terminal= would be ignored"):
+        emp.from_jax(gymnax.make("CartPole-v1"), observe=lambda s: s.x, terminal=lambda s: False)
+    from xminigrid.wrappers import GymAutoResetWrapper
+
+    env, params = xland("MiniGrid-Empty-5x5")
+    with pytest.raises(ValueError, match="resets itself"):
+        emp.from_jax((GymAutoResetWrapper(env), params))
+
+
 def test_cart_pole_by_hand_equals_gymnasium_cell_for_cell():
     """States that lie in the same cell of a fine grid count as one: all 2^5 sequences from near
     the middle, by the world and by Gymnasium's own step."""

@@ -9,6 +9,7 @@ import pytest
 
 import empowerment as emp
 from empowerment.worlds import dependence
+from empowerment.worlds.environment import WorldEnv
 
 
 class Walker(NamedTuple):
@@ -59,6 +60,37 @@ def test_states_may_be_any_pytree():
     assert np.exp(emp.exact(world, 2).nats) == pytest.approx(3)
 
 
+def test_the_start_takes_the_type_that_the_step_gives():
+    world = emp.from_jax(lambda key, state, action: (state + 0.5 * action) % 3, 0, 2)
+    assert np.exp(emp.exact(world, 3).nats) == pytest.approx(4)
+
+
+def test_a_single_state_and_none_at_all_are_stepped():
+    world = line()
+    assert not world.terminal(world.start)
+    assert world.step(world.start, 2, 0)[0] == 5
+    none = jax.tree.map(lambda x: np.zeros((0, *np.shape(x)), np.asarray(x).dtype), world.start)
+    assert np.shape(world.observe(none)) == (0, 9)
+    env = WorldEnv(world)
+    env.reset(seed=0)
+    assert env.step(1)[0].shape == (9,)
+
+
+def test_numbers_that_hold_a_random_key_are_named_so_or_refused():
+    def step(key, state, action):
+        return (state[0] + jax.random.bernoulli(state[1], 0.5)) % 5, jax.random.split(state[1])[0]
+
+    with pytest.raises(ValueError, match=r"form of an old random key.*use jax.random.key"):
+        emp.from_jax(step, (0, jax.random.PRNGKey(0)), 2)
+    assert not emp.from_jax(step, (0, jax.random.key(0)), 2).deterministic
+
+
+def test_a_step_may_close_over_a_key():
+    own = jax.random.key(3)
+    world = emp.from_jax(lambda k, s, a: (s + a + jax.random.randint(own, (), 0, 2)) % 5, 0, 2)
+    assert world.deterministic
+
+
 def test_where_an_episode_has_ended_nothing_changes():
     world = line(terminal=lambda state: state.place == 5)
     assert sorted(np.asarray(world.states()[0]).tolist()) == [0, 1, 2, 3, 4, 5]
@@ -79,7 +111,10 @@ def test_outcomes_listed_by_hand_make_a_random_world_exact():
     def slip(outcome, state, action):
         return walk(None, state, jnp.where(outcome == 0, 1, action))
 
-    world = emp.from_jax(slip, START, 3, place, None, lambda s, a: jnp.array([0.25, 0.75]))
+    world = emp.from_jax(
+        slip, START, np.int64(3), place, None, lambda s, a: jnp.array([0.25, 0.75])
+    )
+    assert len(world.states()[0]) == 9
     p = np.array([[1, 0, 0], [0.25, 0.75, 0], [0.25, 0, 0.75]])
     exact = dict(zip(world.states()[0].tolist(), emp.exact(world, 1).nats.tolist(), strict=True))
     assert exact[4] == pytest.approx(emp.capacity(p).nats, abs=1e-6)
@@ -188,6 +223,7 @@ def test_states_that_change_their_shape_are_refused():
         ((walk, None, 3), "with start= and actions="),
         ((walk, START, 0), "actions=0 must be a whole number of 1 or more"),
         ((walk, START, True), "actions=True must be"),
+        ((walk, np.int64(2**33 + 5), 2), "which 32 bits do not hold"),
     ],
 )
 def test_bad_input(given, said):

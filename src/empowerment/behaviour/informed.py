@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..exact import check_feedback
+from ..exact import check_feedback, check_horizon, check_states
 from ..feedback import Task, feedback_values
 from ..reach import closure
 from ..worlds.world import State, World, identify
@@ -25,12 +25,21 @@ class Informed:
     """Value and source of each known state."""
 
     def __call__(self, states: State, rng: np.random.Generator) -> Choice:
-        sources = [self.table[name][1] for name in identify(states).tolist()]
+        sources = [source for _, source in self._known(states)]
         return Choice(np.array([rng.choice(len(p), p=p) for p in sources])[:, None])
 
     def value(self, states: State) -> np.ndarray:
         """V(s) of each state."""
-        return np.array([self.table[name][0] for name in identify(states).tolist()])
+        return np.array([value for value, _ in self._known(states)])
+
+    def _known(self, states: State) -> list[tuple[float, np.ndarray]]:
+        names = identify(states).tolist()
+        if not self.table.keys() >= set(names):
+            raise ValueError(
+                "some of these states were not planned for; give starts= from which they can be "
+                "reached"
+            )
+        return [self.table[name] for name in names]
 
 
 def plan_informed(
@@ -60,12 +69,20 @@ def plan_informed(
         raise ValueError(f"temperature={temperature!r} must be a number of 0 or more")
     if horizon == math.inf and discount == 1:
         raise ValueError("horizon=inf needs a discount below 1; give one, or a finite horizon")
-    table = closure(world, world.states() if starts is None else starts, LARGEST_PLAN)
+    if horizon != math.inf:
+        check_horizon(horizon)
+    first = world.states() if starts is None else check_states(world, starts)
+    table = closure(world, first, LARGEST_PLAN)
     if not table.closed or table.states is None:
         raise ValueError(
             f"world {world.name!r} has more than {LARGEST_PLAN:,} states; give fewer starts="
         )
     paid = np.asarray(reward(table.states), np.float64)
+    if paid.shape != (table.size,) or not np.isfinite(paid).all():
+        raise ValueError(
+            f"reward gives shape {paid.shape} for {table.size} states, or no finite numbers; give "
+            "one number for each state"
+        )
     task = Task(paid, np.asarray(world.terminal(table.states)), float(temperature))
     everywhere = np.arange(table.size, dtype=np.int32)
     found = feedback_values(

@@ -45,6 +45,11 @@ def adapted(given: Any, seed: int) -> Dynamics | None:
 
 def _gymnax(env: Any, params: Any, key: Any) -> Dynamics:
     params = env.default_params if params is None else params
+    if type(env.action_space(params)).__name__ != "Discrete":
+        raise ValueError(
+            f"environment {env.name!r} has actions that are not numbered; give a step function of "
+            "your own with actions="
+        )
     _, first = env.reset_env(key, params)
 
     def step(key: Any, state: Any, action: Any) -> Any:
@@ -61,6 +66,11 @@ def _gymnax(env: Any, params: Any, key: Any) -> Dynamics:
 
 
 def _xminigrid(env: Any, params: Any, key: Any) -> Dynamics:
+    if "AutoReset" in type(env).__name__:
+        raise ValueError(
+            f"environment {type(env).__name__!r} resets itself, which hides where episodes end; "
+            "give the environment beneath it"
+        )
     if params is None:
         params = env.default_params()
     first = env.reset(params, key)

@@ -5,6 +5,7 @@ import re
 from collections import namedtuple
 from collections.abc import Callable
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, cast
 
 import jax
@@ -21,8 +22,8 @@ BATCHES = 16, 256, 4096
 MOST_LISTED, SAMPLED, SAMPLE_STEPS = 2**17, 1024, 40
 """States that are listed at most; where there are more, or randomness, agents of random play and
 steps that states are taken from."""
-KEYS = "key", "rng", "random_key"
-"""Names of fields of the state that hold random keys as plain arrays of integers."""
+KEYS = "key", "rng"
+"""What names of fields contain that hold random keys as plain arrays of integers."""
 NOISE = 2
 """Normal numbers whose bits are the random key of a step."""
 
@@ -30,7 +31,7 @@ NOISE = 2
 def from_jax(
     step: Any,
     start: Any = None,
-    actions: int | None = None,
+    actions: int | np.integer | None = None,
     observe: Callable[[Any], Any] | None = None,
     terminal: Callable[[Any], Any] | None = None,
     chances: Callable[[Any, Any], Any] | None = None,
@@ -58,16 +59,24 @@ def from_jax(
     True
     """
     dynamics = adapted(step, seed)
+    given = {"start": start, "actions": actions, "observe": observe}
+    given |= {"terminal": terminal, "chances": chances}
+    ignored = [f"{argument}=" for argument, value in given.items() if value is not None]
+    if dynamics is not None and ignored:
+        raise ValueError(
+            f"{' and '.join(ignored)} would be ignored, since environment {dynamics.name!r} says "
+            "it itself; leave it out, or give a step function"
+        )
     if dynamics is None:
         if not callable(step) or start is None or actions is None:
             raise ValueError(
                 f"step is a {type(step).__name__}; give a function step(key, state, action) with "
                 "start= and actions=, or an environment of gymnax, XLand-MiniGrid, NAVIX or Jumanji"
             )
-        if isinstance(actions, bool) or not isinstance(actions, int) or actions < 1:
+        if isinstance(actions, bool) or not isinstance(actions, Integral) or actions < 1:
             raise ValueError(f"actions={actions!r} must be a whole number of 1 or more")
         own = name or getattr(step, "__name__", "jax")
-        dynamics = Dynamics(step, start, actions, observe, terminal, own.strip("<>"), chances)
+        dynamics = Dynamics(step, start, int(actions), observe, terminal, own.strip("<>"), chances)
     return JaxWorld(dynamics, name)
 
 
@@ -140,7 +149,7 @@ class JaxWorld(World):
         from ..reach import closure
 
         start = take(self.start, None)
-        if self.deterministic:
+        if self.outcomes is not None:
             with tqdm(unit="state", desc=self.name, delay=2.0, leave=False) as bar:
                 found = closure(self, start, MOST_LISTED, bar.update)
             if found.closed and found.states is not None:
@@ -159,7 +168,8 @@ class JaxWorld(World):
     def _listed(self) -> int:
         """How many outcomes an action has."""
         chances = self._dynamics.chances
-        shape = jax.eval_shape(cast(Any, chances), self._tree(self._first), jnp.int32(0)).shape
+        tree, action = self._tree(self._first), jnp.int32(0)
+        shape = jax.eval_shape(lambda *x: jnp.asarray(cast(Any, chances)(*x)), tree, action).shape
         if len(shape) != 1 or not shape[0]:
             raise ValueError(
                 f"world {self.name!r} has chances of shape {shape}; give one probability for each "
@@ -198,7 +208,8 @@ class JaxWorld(World):
         return kept, parts + ["what is seen"] * drawn(lambda j: j >= count)
 
     def _refuse_impure(self, names: list[str]) -> None:
-        """The step must give the same program twice, and states of the same shape."""
+        """The step must give the same program twice, and states of the same shape. Where it gives
+        numbers of a wider type than the start's, the start gets this type."""
         programs = []
         for _ in range(2):
             try:
@@ -213,7 +224,7 @@ class JaxWorld(World):
                     f"world {self.name!r} cannot be traced by JAX ({type(error).__name__}: "
                     f"{reason}); write step with jax.numpy and jax.lax only"
                 ) from None
-            programs.append((str(traced), [np.asarray(x).tobytes() for x in traced.consts]))
+            programs.append((str(traced), [_bits(x) for x in traced.consts]))
         if programs[0] != programs[1]:
             raise ValueError(
                 f"world {self.name!r} has a step that is not pure: traced twice, it gives two "
@@ -230,6 +241,13 @@ class JaxWorld(World):
                     f"world {self.name!r} has a step that changes the shape of state{where} from "
                     f"{now.shape} to {then.shape}; keep shapes as they are"
                 )
+        wider = [
+            now if i in self._keys else now.astype(jnp.promote_types(now.dtype, then.dtype))
+            for i, (now, then) in enumerate(zip(self._first, jax.tree.leaves(after), strict=True))
+        ]
+        if any(new.dtype != old.dtype for new, old in zip(wider, self._first, strict=True)):
+            self._first = wider
+            self._refuse_impure(names)
 
     def _tree(self, parts: Any) -> Any:
         return jax.tree_util.tree_unflatten(self._structure, list(parts))
@@ -289,7 +307,7 @@ class JaxWorld(World):
         return self._state(*(after[i] for i in self._kept))
 
     def _odds(self, state: Any, action: Any) -> Any:
-        return cast(Any, self._dynamics.chances)(self._tree(self._full(state)), action)
+        return jnp.asarray(cast(Any, self._dynamics.chances)(self._tree(self._full(state)), action))
 
     def _observe_one(self, state: Any) -> Any:
         return self._observed(self._full(state))
@@ -323,14 +341,14 @@ class JaxWorld(World):
             *(flat(x, own) for x, own in others),
         ]
         found = self._in_blocks(one, rows) if on_host else jax.vmap(one)(*rows)
-        return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), found)
+        return jax.tree.map(lambda x: x.reshape((*shape, *x.shape[1:])), found)
 
     def _in_blocks(self, one: Callable[..., Any], rows: list[Any]) -> Any:
         """Padded to one of few sizes."""
         count = len(leaves(rows[0])[0])
         size = next((size for size in BATCHES if size >= count), BATCHES[-1])
         found = []
-        for i in range(0, count, size):
+        for i in range(0, max(count, 1), size):
             part = jax.tree.map(lambda x, i=i: _padded(x[i : i + size], size), rows)
             with jax.ensure_compile_time_eval():  # constants inside a program that is traced
                 done = self._compiled[one](*part)
@@ -339,15 +357,29 @@ class JaxWorld(World):
 
 
 def _padded(x: np.ndarray, size: int) -> np.ndarray:
-    return np.concatenate([x, np.repeat(x[:1], size - len(x), axis=0)]) if len(x) < size else x
+    more = [(0, size - len(x)), *((0, 0) for _ in x.shape[1:])]
+    return np.pad(x, more, mode="edge" if len(x) else "constant")
+
+
+def _bits(constant: Any) -> bytes:
+    """What an array holds that a function closes over."""
+    if jnp.issubdtype(constant.dtype, jax.dtypes.prng_key):
+        constant = jax.random.key_data(constant)
+    return np.asarray(constant).tobytes()
 
 
 def _is_key(name: str, leaf: Any) -> bool:
     """Whether a leaf of the state is a random key, of the new kind or, by its name, of the old."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return True
-    called = re.split(r"\W+", name.strip(".[]'\""))[-1]
-    return leaf.dtype == jnp.uint32 and leaf.shape[-1:] == (2,) and called in KEYS
+    if leaf.dtype != jnp.uint32 or leaf.shape[-1:] != (2,):
+        return False
+    if not any(word in name.lower() for word in KEYS):
+        raise ValueError(
+            f"state{name} has the form of an old random key (uint32, two numbers); use "
+            "jax.random.key, or call it key, or give it another type if it is none"
+        )
+    return True
 
 
 def _like(leaf: Any, key: Any) -> Any:
@@ -361,5 +393,8 @@ def _like(leaf: Any, key: Any) -> Any:
 def _array(leaf: Any) -> Any:
     """A leaf of the start as an array, without a weak type."""
     array = jnp.asarray(leaf)
-    is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
-    return array if is_key else jnp.asarray(np.asarray(array))
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return array
+    if array.dtype.kind in "iu" and (np.asarray(array) != np.asarray(leaf)).any():
+        raise ValueError(f"start holds {leaf}, which 32 bits do not hold; give smaller numbers")
+    return jnp.asarray(np.asarray(array))

@@ -89,11 +89,16 @@ def _builder(name: str, wrap: str | None, options: dict[str, Any]) -> Callable[[
             raise ValueError(
                 f"world 'gym:{name}' cannot be made: {' '.join(str(error).split())}"
             ) from None
-        except TypeError as error:
+        except ImportError as error:
+            raise ValueError(f"world 'gym:{name}' needs {error.name}; pip install it") from None
+        except (TypeError, KeyError) as error:
             raise ValueError(
                 f"world 'gym:{name}' does not take these options: {error}; leave them out"
             ) from None
-        return wrapped(env)
+        try:
+            return wrapped(env)
+        except (AttributeError, AssertionError) as error:
+            raise ValueError(f"wrap={wrap!r} does not fit world 'gym:{name}': {error}") from None
 
     return build
 

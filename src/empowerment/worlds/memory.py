@@ -64,13 +64,19 @@ class ObservedTable(TableWorld):
         """
         order = np.argsort(self.terminal(np.arange(self.size)), kind="stable")[::-1]
         known = {self.observations[i].tobytes(): i for i in order}
-        given = np.ascontiguousarray(x, self.observations.dtype)
+        given = plain(x, self.observations.dtype)
         if given.shape[1:] != self.observations.shape[1:]:
             raise ValueError(
                 f"x has shape {given.shape}; give observations of shape "
                 f"(n, {', '.join(map(str, self.observations.shape[1:]))})"
             )
         return np.array([known.get(frame.tobytes(), -1) for frame in given], np.int64)
+
+
+def plain(frames: Any, dtype: Any) -> np.ndarray:
+    """Observations whose bytes are equal where their numbers are: without a negative zero."""
+    frames = np.ascontiguousarray(frames, dtype)
+    return frames + 0.0 if frames.dtype.kind == "f" else frames
 
 
 def to_arrays(world: World) -> dict[str, np.ndarray]:
@@ -163,7 +169,7 @@ class Memory:
 
     def number(self, frames: np.ndarray, ended: np.ndarray | None = None) -> np.ndarray:
         """The number of each observation, a new one where it has not been seen."""
-        frames = np.ascontiguousarray(frames, self.dtype)
+        frames = plain(frames, self.dtype)
         ended = np.zeros(len(frames), bool) if ended is None else ended
         numbers, known = np.empty(len(frames), np.int32), self._numbers
         for i, (frame, over) in enumerate(zip(frames, ended, strict=True)):

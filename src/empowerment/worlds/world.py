@@ -224,7 +224,7 @@ class World(ABC):
         starts = self.states()
         return take(starts, rng.integers(len(leaves(starts)[0]), size=count))
 
-    def resampled(self, count: int) -> "tuple[World, list[World]] | None":
+    def resampled(self, count: int) -> "tuple[World, Iterator[World]] | None":
         """Where this world was counted from data: its table as a plain world, and so many tables
         that as many data drawn from it would give. None where the dynamics are known."""
         return None
