@@ -102,8 +102,8 @@ def act(agent, states, key):
     action = jax.random.categorical(keys[0], logits)
     log_prob = jnp.take_along_axis(logits, action[:, None], 1)[:, 0]
     after = jax.vmap(partial(step, keys[1]))(states, action)
-    rewards = estimator.model.empowerment(jax.vmap(see)(after), beta=1.0)
-    return after, Steps(seen, action, log_prob, value(agent, seen), rewards)
+    nats = estimator.model.empowerment(jax.vmap(see)(after), beta=1.0)
+    return after, Steps(seen, action, log_prob, value(agent, seen), nats)
 
 
 def advantages(steps, last):
@@ -174,11 +174,9 @@ print(f"{args.seeds} agents, {taken} with compiling")
 picture = np.full(free.shape, np.nan)
 picture[tuple(np.asarray(cells).T)] = exact.nats
 for seed in range(args.seeds):
-    reached = picture[tuple(np.asarray(ends[seed, -1]).T)]
-    print(
-        f"seed {seed}: episodes end at {reached.mean():.3f} nats of exact empowerment, above "
-        f"{np.mean(exact.nats < reached.mean()):.0%} of the cells"
-    )
+    reached = picture[tuple(np.asarray(ends[seed, -1]).T)].mean()
+    above = f"above {np.mean(exact.nats < reached):.0%} of the cells"
+    print(f"seed {seed}: episodes end at {reached:.3f} nats of exact empowerment, {above}")
 
 # --- the picture
 
@@ -190,11 +188,13 @@ left.set(xlabel="update", ylabel="learned empowerment (nats)", title="at the end
 left.legend()
 shown = middle.imshow(picture)
 middle.set(title=f"exact empowerment, K = {args.horizon}", xlabel="column", ylabel="row")
+middle.locator_params(integer=True)
 figure.colorbar(shown, label="nats")
 often = np.zeros(free.shape)
 np.add.at(often, tuple(np.asarray(ends[:, -10:]).reshape(-1, 2).T), 1)
 shown = right.imshow(np.where(free, often / often.sum(), np.nan))
 right.set(title="where the last episodes end", xlabel="column", ylabel="row")
+right.locator_params(integer=True)
 figure.colorbar(shown, label="share of episodes")
 figure.savefig(args.out, dpi=100)
 print(f"wrote {args.out}")
