@@ -6,7 +6,8 @@ promises?
 Agents act at random in FrozenLake 8x8 (from its start) and in two rooms where one move in ten is
 random (from anywhere), and `emp.from_data` sees what happened and nothing else. Its values are
 compared with exact ones at the states where each action was tried 50 times: R², how often the
-interval holds the exact value, and how wide it is.
+interval holds the exact value, and how wide it is (over the states that the fewest transitions tell
+enough of, so that the widths are of the same states).
 """
 
 import argparse
@@ -24,6 +25,8 @@ from empowerment.figures.workshop import provenance
 from empowerment.worlds.world import World, leaves, take
 
 COPIES, EPISODE = 100, 200
+LEAST = 50
+"""Tries of each action from which on a state counts."""
 
 
 def worlds() -> dict[str, tuple[World, bool]]:
@@ -46,12 +49,12 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for name, (world, anywhere) in worlds().items():
-        log = logged(world, max(args.numbers), anywhere)
-        for number in args.numbers:
-            parts = [x[:number] for x in log]
-            data = emp.from_data(*parts, unseen="drop")
+        log, first = logged(world, max(args.numbers), anywhere), None
+        for number in sorted(args.numbers):
+            data = emp.from_data(*[x[:number] for x in log], unseen="drop")
+            first = known(data, world)[2] if first is None else first
             for horizon in args.horizons:
-                rows.append({"world": name, "n": number, **measured(data, world, horizon)})
+                rows.append({"world": name, "n": number, **measured(data, world, horizon, first)})
                 print(rows[-1], flush=True)
     with (args.out / "data.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
@@ -90,12 +93,19 @@ def merged(over: np.ndarray, new: Any, old: Any) -> Any:
     return type(old)(*(np.where(over.reshape(-1, *[1] * (np.ndim(o) - 1)), n, o) for n, o in parts))
 
 
-def measured(data: Any, world: World, horizon: int) -> dict[str, Any]:
-    """Agreement with exact values at the states that were met often enough."""
+def known(data: Any, world: World) -> tuple[Any, np.ndarray, np.ndarray]:
+    """States in which an episode continues, their numbers in the data, and which of them were met
+    often enough."""
     states = world.states()
     states = take(states, ~np.asarray(world.terminal(states)))
     numbers = data.index(world.observe(states))
-    often = (numbers >= 0) & ~data.few(50)[np.maximum(numbers, 0)]
+    return states, numbers, (numbers >= 0) & ~data.few(LEAST)[np.maximum(numbers, 0)]
+
+
+def measured(data: Any, world: World, horizon: int, first: np.ndarray) -> dict[str, Any]:
+    """Agreement with exact values at the states that were met often enough; the width at those of
+    them that were so at `first`."""
+    states, numbers, often = known(data, world)
     truth = emp.exact(world, horizon, take(states, often))
     found = emp.exact(data, horizon, numbers[often])
     cover = (found.lower <= truth.nats + 1e-9) & (truth.nats - 1e-9 <= found.upper)
@@ -108,12 +118,12 @@ def measured(data: Any, world: World, horizon: int) -> dict[str, Any]:
             1 - float((errors**2).sum() / ((truth.nats - truth.nats.mean()) ** 2).sum()), 4
         ),
         "cover": round(float(cover.mean()), 4),
-        "width": round(float(np.mean(found.upper - found.lower)), 5),
+        "width": round(float(np.mean((found.upper - found.lower)[first[often]])), 5),
     }
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
     for style, name in zip(("o-", "s--"), dict.fromkeys(row["world"] for row in rows), strict=True):
         for horizon in dict.fromkeys(row["horizon"] for row in rows):
             own = [r for r in rows if r["world"] == name and r["horizon"] == horizon]
@@ -124,11 +134,12 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             )
             right.plot(n, [r["cover"] for r in own], style, color=colour)
     n = np.array(sorted({row["n"] for row in rows}))
-    widest = max(row["width"] for row in rows if row["n"] == n[0])
-    left.plot(n, widest * np.sqrt(n[0] / n), color="0.4", label="proportional to 1/√n")
+    for scale in (0.03, 0.5):
+        left.plot(n, scale * np.sqrt(n[0] / n), color="0.4", label="proportional to 1/√n")
     left.set(xscale="log", yscale="log", xlabel="transitions n", ylabel="width (nats)")
     left.set_title("mean width of the 95 % interval")
-    left.legend(fontsize=7)
+    lines = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4, fontsize=8)
     right.axhline(0.95, color="0.4")
     right.set(xscale="log", ylim=(0.8, 1.01), xlabel="transitions n", ylabel="share of states")
     right.set_title("states whose interval holds the exact value")
