@@ -88,15 +88,15 @@ def learned() -> None:
     Image.open(HERE.parent / "results" / "static" / "static.png").save(PICTURES / "learned.png")
 
 
-def feedback() -> None:
-    """Measured by `empowerment reproduce feedback`."""
-    figure = HERE.parent / "results" / "feedback" / "feedback.png"
-    Image.open(figure).save(PICTURES / "feedback.png")
+def measured() -> None:
+    """Measured by `empowerment reproduce feedback` and by `benchmarks/data.py`."""
+    for name in ("feedback", "data"):
+        Image.open(HERE.parent / "results" / name / f"{name}.png").save(PICTURES / f"{name}.png")
 
 
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True)
-    for make in (concepts, sees, examples, learned, feedback):
+    for make in (concepts, sees, examples, learned, measured):
         make()
     for path in sorted(PICTURES.glob("*.png")):
         shrink(path)
