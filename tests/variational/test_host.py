@@ -256,7 +256,7 @@ def test_mini_grids_beyond_the_table(limits, monkeypatch):
 
 
 def test_settings_that_move_agents_do_not_apply():
-    with pytest.raises(ValueError, match=r"outcomes=2 is for worlds where chance decides"):
+    with pytest.raises(ValueError, match=r"outcomes=2 is for stochastic worlds"):
         emp.train(counters(AutoresetMode.SAME_STEP), HORIZON, outcomes=2, **TINY)
 
 

@@ -202,8 +202,8 @@ def test_bad_settings_are_named(small, settings, words):
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("two-rooms", {"outcomes": 2}, "outcomes=2 is for worlds where chance decides"),
-        ("predator-prey", {"outcomes": 2}, "outcomes=2 is for worlds where chance decides"),
+        ("two-rooms", {"outcomes": 2}, "outcomes=2 is for stochastic worlds"),
+        ("predator-prey", {"outcomes": 2}, "outcomes=2 is for stochastic worlds"),
         (
             "two-rooms",
             {"method": "importance", "outcomes": 2},
@@ -217,7 +217,7 @@ def test_settings_that_would_be_ignored_are_refused(name, settings, words):
 
 
 def test_settings_of_a_run_that_is_only_to_begin_are_refused_too(small, tmp_path):
-    with pytest.raises(ValueError, match="outcomes=3 is for worlds where chance decides"):
+    with pytest.raises(ValueError, match="outcomes=3 is for stochastic worlds"):
         emp.train(small, 2, out=tmp_path / "run", resume=True, outcomes=3, **TINY)
 
 
@@ -744,7 +744,7 @@ def test_what_is_refused_leaves_nothing_behind(small, tmp_path):
 
     for settings, why in (
         ({"trackers": [Refusing()]}, "no room for curves"),
-        ({"outcomes": 4}, "outcomes=4 is for worlds where chance decides"),
+        ({"outcomes": 4}, "outcomes=4 is for stochastic worlds"),
         ({"method": "reparameterised"}, "needs continuous actions"),
     ):
         with pytest.raises(ValueError, match=why):

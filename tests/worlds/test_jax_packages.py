@@ -222,5 +222,5 @@ def test_xland_door_key_is_learned_on_the_device():
 def test_four_rooms_is_learned_as_good_as_its_listed_outcomes():
     rooms, listed = emp.from_jax(package(GYMNAX).make("FourRooms-misc")), listed_four_rooms()
     exact = emp.exact(listed, 3)
-    learned = emp.train(rooms, 3).landscape(states=exact.states)
+    learned = emp.train(rooms, 3, updates=2000).landscape(states=exact.states)
     assert emp.compare(learned, dataclasses.replace(exact, world=rooms.name)).r2 > 0.9

@@ -78,7 +78,7 @@ class Config:
     that the decoder is right before the source, then fewer and fewer."""
     outcomes: int = 1
     """Number of times each action sequence is played from its start, to average over randomness;
-    16 by default in stochastic worlds whose outcomes can be listed."""
+    16 by default in stochastic worlds whose state can be set."""
     features: int = 100
     """Size of the state representation."""
     hidden: int = 128
@@ -125,12 +125,18 @@ def make_config(
 
 
 def defaults_for(world: World, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Defaults that follow from what kind of world it is: here, whether the outcomes of an action
-    can be listed and are more than one. With feedback they are all listed, and nothing is noisy."""
+    """Defaults that follow from what kind of world it is: here, whether a sequence can be played
+    several times from its start, and not always with the same outcome. With feedback all outcomes
+    are listed, and nothing is noisy."""
     settings = settings or {}
     sampled = settings.get("method", "variational") == "variational"
-    several = world.enumerable and not world.deterministic
-    return STOCHASTIC if several and sampled and not settings.get("feedback") else {}
+    several = _has_outcomes(world) and sampled and not settings.get("feedback")
+    return STOCHASTIC if several else {}
+
+
+def _has_outcomes(world: World) -> bool:
+    """Whether sequences are numbered, can be played again from their start, and are random."""
+    return world.settable and world.continuous is None and not world.deterministic
 
 
 def configure(horizon: Any, settings: dict[str, Any]) -> Config:
@@ -226,9 +232,9 @@ def _refuse_ignored(world: World, config: Config, explicit: Collection[str]) -> 
         ignored["uniform"] = "does not apply to method='importance'; leave it out"
     if config.method != "variational":
         ignored["outcomes"] = f"does not apply to method={config.method!r}; leave it out"
-    elif not world.enumerable or world.deterministic:
+    elif not _has_outcomes(world):
         ignored["outcomes"] = (
-            "is for worlds where chance decides and outcomes can be listed, which "
+            "is for stochastic worlds with numbered actions whose state can be set, which "
             f"{world.name!r} is not; leave it out"
         )
     for name, why in ignored.items():
