@@ -72,7 +72,7 @@ cells = jnp.asarray(exact.states[0])
 
 
 def network(key, outputs):
-    first, keys = jax.nn.initializers.orthogonal(2**0.5), jax.random.split(key, 3)
+    first, keys = jax.nn.initializers.he_normal(), jax.random.split(key, 3)
     sizes = enumerate([(free.size, 64), (64, 64), (64, outputs)])
     return [(first(keys[i], size), jnp.zeros(size[1])) for i, size in sizes]
 
