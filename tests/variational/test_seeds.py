@@ -1,5 +1,12 @@
 """Several seeds side by side are what they are alone."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
@@ -56,3 +63,41 @@ def test_live_environments_are_refused():
     world = emp.from_gymnasium(gymnasium.make("CartPole-v1"), copies=1)
     with pytest.raises(ValueError, match=r"call emp\.train once for each seed"):
         emp.train_seeds(world, 2, [0])
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_the_one_that_started_them(tmp_path, how):
+    pid = tmp_path / "pid"
+    job = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(120)"
+    program = (
+        "from empowerment.variational.seeds import side_by_side\n"
+        f"side_by_side(exec, [{job!r}], lambda: None)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        wait_for(lambda: pid.exists() and pid.read_text())
+        parent.send_signal(how)
+        parent.wait(30)
+        child = int(pid.read_text())
+        wait_for(lambda: not alive(child))
+    finally:
+        parent.kill()
+
+
+def wait_for(condition):
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen within a minute")
+
+
+def alive(pid):
+    """Whether a process runs: on Linux one that has ended and that nobody has asked after is Z."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:  # another system
+        return not Path("/proc/self").exists()

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from numbers import Integral
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from tqdm import tqdm
@@ -121,10 +122,19 @@ def side_by_side(
 
 
 def _settle(free: Any) -> None:
-    """On a core of its own, and without reserving a whole GPU."""
+    """On a core of its own, without reserving a whole GPU; it ends with the process that started
+    it."""
+    Thread(target=_end_with_parent, daemon=True).start()
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {free.get()})
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _train(
