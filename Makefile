@@ -3,7 +3,7 @@
 check:
 	ruff format --check .
 	ruff check .
-	codespell
+	codespell src tests docs examples benchmarks *.md
 	pyright
 	python -m pytest -n 2 --dist worksteal
 

@@ -6,14 +6,13 @@ in blocks that bound the memory.
 """
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .reach import Table, look_alikes
+from .reach import Progress, Table, look_alikes
 
 BLOCK = 2**20
 """Members of all sparse sets, or words of all bitsets, that one block may hold."""
@@ -21,7 +20,6 @@ SPARSE_COST, BITSET_COST = 4.0, 0.25
 """Nanoseconds for each member joined to a sparse set and each word joined to a bitset; only the
 ratio matters."""
 
-Progress = Callable[[int], object]
 Sparse = Any
 """A `scipy.sparse.csr_array`, whose published types are too narrow for what it returns."""
 

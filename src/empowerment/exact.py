@@ -3,7 +3,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -17,7 +17,7 @@ from .counting import count_ends
 from .feedback import feedback_values
 from .gaussian import linear_empowerment
 from .landscape import Landscape
-from .reach import explore, look_alikes
+from .reach import Progress, explore, look_alikes
 from .worlds.grid import GridState
 from .worlds.point_mass import PointMass
 from .worlds.table import TableWorld
@@ -83,7 +83,7 @@ def exact(
         )
         return Landscape.of(world, horizon, states, nats, nats, nats)
     with _bar(progress, None) as advance:
-        table = explore(world, states, horizon, advance=advance)
+        table = explore(world, states, horizon, progress=advance)
     if table.odds is None:
         with _bar(progress, len(table.starts)) as advance:
             nats = np.log(count_ends(table, horizon, advance))
@@ -144,7 +144,7 @@ def _with_feedback(
     endless = horizon == math.inf
     steps = math.inf if endless else int(horizon)
     with _bar(progress, None) as advance:
-        table = explore(world, states, sys.maxsize if endless else int(horizon), advance=advance)
+        table = explore(world, states, sys.maxsize if endless else int(horizon), progress=advance)
     with _bar(progress, None if endless else int(horizon), "step") as advance:
         found = feedback_values(table, steps, discount, tolerance, advance)
     given = {"feedback": True, "discount": float(discount), "source": found.source}
@@ -170,9 +170,7 @@ def _chunks(items: Iterator[Channel]) -> Iterator[list[Channel]]:
         yield chunk
 
 
-def _brackets(
-    chunk: list[Channel], tolerance: float, advance: Callable[[int], object]
-) -> np.ndarray:
+def _brackets(chunk: list[Channel], tolerance: float, advance: Progress) -> np.ndarray:
     """`float64[n, 2]`: proved lower and upper bounds."""
     proved = brackets([channel.matrix for channel in chunk], tolerance)
     proved[:, 1] += [_merging_error(channel.slack, len(channel.ends)) for channel in chunk]
@@ -374,9 +372,7 @@ def _deterministic(world: World) -> None:
 
 
 @contextmanager
-def _bar(
-    progress: bool, total: int | None, unit: str = "state"
-) -> Iterator[Callable[[int], object]]:
+def _bar(progress: bool, total: int | None, unit: str = "state") -> Iterator[Progress]:
     if not progress:
         yield lambda done: None
         return

@@ -8,7 +8,7 @@ linear term, solved for all states together, so that time grows linearly with K.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from .interior_point import Channels, interior_point
-from .reach import Table
+from .reach import Progress, Table
 
 LARGEST_STEPS = 2**27
 """Entries of the one-step channels of all states, zeros and all: 1 GiB."""
@@ -24,8 +24,6 @@ BLOCK = 2**17
 """Entries of the channels that are solved together: 1 MiB, which stays in the cache."""
 SMALLEST_TOLERANCE = 1e-11
 """Nats to which a step's bracket can be closed in double precision."""
-
-Progress = Callable[[int], object]
 
 
 class Values(NamedTuple):

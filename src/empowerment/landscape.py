@@ -113,18 +113,16 @@ class Landscape:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the numbers and, where there is a layout, the picture."""
-        line = f"<p>{escape(repr(self).strip('<>'))}</p>"
+        words = escape(repr(self).strip("<>"))
         if self.layout is None:
-            return line
+            return f"<p>{words}</p>"
         from matplotlib.figure import Figure
 
         figure, file = Figure(figsize=(5, 3.6), layout="constrained"), io.BytesIO()
         self.plot(figure.add_subplot())
         figure.savefig(file, format="png", dpi=80)
         data = base64.b64encode(file.getvalue()).decode()
-        return (
-            f'{line}<img alt="{escape(repr(self).strip("<>"))}" src="data:image/png;base64,{data}">'
-        )
+        return f'<p>{words}</p><img alt="{words}" src="data:image/png;base64,{data}">'
 
     @property
     def bits(self) -> np.ndarray:

@@ -9,6 +9,9 @@ import numpy as np
 
 from .worlds.world import State, World, blocks, concatenate, identify, leaves, take
 
+Progress = Callable[[int], object]
+"""Called with how much more is done."""
+
 LARGEST_TABLE = 2**30
 """Bytes that the states within reach and their successors may take: 2 million lava states, 14
 million cells."""
@@ -43,16 +46,12 @@ class Table:
         return self.size == len(self.successors)
 
 
-def _unseen(done: int) -> object:
-    """Progress that nobody looks at."""
-
-
 def closure(
-    world: World, starts: State, most: int, advance: Callable[[int], object] = _unseen
+    world: World, starts: State, most: int, progress: Progress = lambda done: None
 ) -> Table:
     """Every state that can ever be reached from the starts; a table that is not closed where there
     are more than `most` of them."""
-    return explore(world, starts, sys.maxsize, keep=True, most=most, advance=advance)
+    return explore(world, starts, sys.maxsize, keep=True, most=most, progress=progress)
 
 
 def explore(
@@ -62,14 +61,14 @@ def explore(
     *,
     keep: bool = False,
     most: int | None = None,
-    advance: Callable[[int], object] = _unseen,
+    progress: Progress = lambda done: None,
 ) -> Table:
     """Number all states at most `horizon` steps away from the starts, level by level, with their
     successors.
 
     States are compared as a whole. Outcomes of probability zero are left out. Beyond `most`
-    states no more are looked for. `advance` is called with the number of states whose successors
-    were found. A ValueError says how many states there are where they exceed
+    states no more are looked for. `progress` is called with the number of states whose
+    successors were found. A ValueError says how many states there are where they exceed
     `LARGEST_TABLE` bytes.
     """
     if world.continuous is not None:
@@ -77,7 +76,7 @@ def explore(
             f"world {world.name!r} has continuous actions, which cannot be enumerated; learn on it "
             "with emp.train"
         )
-    assert world.branches  # or it says why they cannot be listed
+    branches = len(world.actions) * world.branches
     own = sum(x[:1].nbytes for x in leaves(starts))
     if own * len(leaves(starts)[0]) > LARGEST_TABLE:
         raise ValueError(
@@ -91,7 +90,6 @@ def explore(
     frontier = take(starts, first)
     found, rows, odds = [frontier], [], []
     per_key = 8 if keys.dtype == np.uint64 else 150  # a dictionary's entry
-    branches = len(world.actions) * world.branches
     per_state, together = (
         per_key + own + 12 * branches,
         min(BLOCK, max(BLOCK_BYTES // (own * branches), 1)),
@@ -104,7 +102,7 @@ def explore(
             level.append(take(following, first))
             rows.append(reached.reshape(-1, len(world.actions), world.branches))
             odds.append(probabilities)
-            advance(len(leaves(block)[0]))
+            progress(len(leaves(block)[0]))
             if numbers.count * per_state > LARGEST_TABLE:
                 raise ValueError(
                     f"world {world.name!r} is too large to enumerate: {numbers.count:,} states "

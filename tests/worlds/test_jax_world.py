@@ -102,7 +102,7 @@ def test_where_an_episode_has_ended_nothing_changes():
 def test_a_step_that_uses_its_key_is_not_proved_and_has_no_exact_value():
     world = line(slide)
     assert not world.deterministic
-    said = r"depends on the random key \(state.place, what is seen\).*give their chances="
+    said = r"depends on the random key \(state.place, what is seen\).*give their probabilities="
     with pytest.raises(ValueError, match=said):
         emp.exact(world, 2)
 
@@ -118,9 +118,9 @@ def test_outcomes_listed_by_hand_make_a_random_world_exact():
     p = np.array([[1, 0, 0], [0.25, 0.75, 0], [0.25, 0, 0.75]])
     exact = dict(zip(world.states()[0].tolist(), emp.exact(world, 1).nats.tolist(), strict=True))
     assert exact[4] == pytest.approx(emp.capacity(p).nats, abs=1e-6)
-    with pytest.raises(ValueError, match="chances that are no probabilities"):
+    with pytest.raises(ValueError, match="probabilities that are negative, or do not add up to 1"):
         emp.exact(emp.from_jax(slip, START, 3, place, None, lambda s, a: jnp.array([0.5, 1])), 1)
-    with pytest.raises(ValueError, match=r"chances of shape \(\)"):
+    with pytest.raises(ValueError, match=r"probabilities of shape \(\)"):
         emp.from_jax(slip, START, 3, place, None, lambda s, a: jnp.float32(1))
 
 

@@ -104,7 +104,13 @@ def from_data(
     """
     if isinstance(x, str | os.PathLike):
         x, a, x_next, terminated = _read(Path(x))
-    frames, actions, after, ended = _checked(x, a, x_next, terminated)
+    return _world(_counted(*_checked(x, a, x_next, terminated)), unseen, name)
+
+
+def _counted(
+    frames: np.ndarray, actions: np.ndarray, after: np.ndarray, ended: np.ndarray
+) -> Memory:
+    """What followed what, counted; a ValueError where observations hardly repeat."""
     memory = Memory(frames.shape[1:], frames.dtype, int(actions.max()) + 1)
     before = memory.number(frames)
     memory.add(before, actions, memory.number(after, ended))
@@ -119,6 +125,11 @@ def from_data(
         f"a table of {len(memory):,} states with up to {memory.counts.shape[2]:,} outcomes",
         "give fewer different observations",
     )
+    return memory
+
+
+def _world(memory: Memory, unseen: str | None, name: str) -> DataWorld:
+    """The world of these counts, with untried actions as `unseen` says."""
     tried = memory.tried
     missing = int((tried[~memory.ended] == 0).sum())
     if missing and unseen is None:

@@ -21,8 +21,8 @@ class Dynamics(NamedTuple):
     observe: Callable[[Any], Any] | None
     terminal: Callable[[Any], Any] | None
     name: str
-    chances: Callable[[Any, Any], Any] | None = None
-    """`chances(state, action)`: probabilities of outcomes whose number `step` is given as key"""
+    probabilities: Callable[[Any, Any], Any] | None = None
+    """`probabilities(state, action)` of outcomes whose number `step` is given in place of a key"""
 
 
 class Episode(NamedTuple):
@@ -110,7 +110,7 @@ def _navix(env: Any, params: Any, key: Any) -> Dynamics:
 
 
 def _jumanji(env: Any, params: Any, key: Any) -> Dynamics:
-    first, opening = env.reset(key)
+    first, _ = env.reset(key)
     choices = getattr(env.action_spec, "num_values", None)
     if choices is None or jnp.ndim(choices):
         raise ValueError(
@@ -133,7 +133,6 @@ def _jumanji(env: Any, params: Any, key: Any) -> Dynamics:
             ]
         )
 
-    del opening
     start = Episode(first, jnp.zeros((), bool))
     return Dynamics(step, start, int(choices), observe, _done, type(env).__name__)
 

@@ -4,7 +4,7 @@ are proved deterministic."""
 import re
 from collections import namedtuple
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Integral
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from .dependence import used_inputs
+from .dependence import traced_twice, used_inputs
 from .jax_adapters import Dynamics, adapted
 from .world import State, World, leaves, take
 
@@ -34,7 +34,7 @@ def from_jax(
     actions: int | np.integer | None = None,
     observe: Callable[[Any], Any] | None = None,
     terminal: Callable[[Any], Any] | None = None,
-    chances: Callable[[Any, Any], Any] | None = None,
+    probabilities: Callable[[Any, Any], Any] | None = None,
     *,
     name: str | None = None,
     seed: int = 0,
@@ -43,9 +43,9 @@ def from_jax(
 
     `start` is the state it starts in and `actions` how many actions there are. `observe(state)` is
     what the agent sees (by default all numbers of the state), `terminal(state)` whether an episode
-    ends, after which nothing changes any more. With `chances(state, action)`, the probabilities of
-    the outcomes of an action, `step` is given the number of an outcome in place of a key: then a
-    random world can be enumerated, too. In place of `step`, an environment of gymnax,
+    ends, after which nothing changes any more. With `probabilities(state, action)` of the
+    outcomes of an action, `step` is given the number of an outcome in place of a key: then a random
+    world can be enumerated, too. In place of `step`, an environment of gymnax,
     XLand-MiniGrid, NAVIX or Jumanji, or a pair of it and its parameters; it starts in what its
     reset gives for `seed`. Time limits are left out.
 
@@ -60,7 +60,7 @@ def from_jax(
     """
     dynamics = adapted(step, seed)
     given = {"start": start, "actions": actions, "observe": observe}
-    given |= {"terminal": terminal, "chances": chances}
+    given |= {"terminal": terminal, "probabilities": probabilities}
     ignored = [f"{argument}=" for argument, value in given.items() if value is not None]
     if dynamics is not None and ignored:
         raise ValueError(
@@ -76,7 +76,8 @@ def from_jax(
         if isinstance(actions, bool) or not isinstance(actions, Integral) or actions < 1:
             raise ValueError(f"actions={actions!r} must be a whole number of 1 or more")
         own = name or getattr(step, "__name__", "jax")
-        dynamics = Dynamics(step, start, int(actions), observe, terminal, own.strip("<>"), chances)
+        parts = int(actions), observe, terminal, own.strip("<>"), probabilities
+        dynamics = Dynamics(step, start, *parts)
     return JaxWorld(dynamics, name)
 
 
@@ -92,14 +93,14 @@ class JaxWorld(World):
         names = [jax.tree_util.keystr(path) for path, _ in paths]
         self._keys = [i for i, x in enumerate(self._first) if _is_key(names[i], x)]
         self._kept, self.random_parts = self._analysed(names)
-        self.outcomes = None if self.random_parts else 1
-        if dynamics.chances is not None:
-            self.random_parts, self.outcomes = [], self._listed()
-        self.noise = NOISE if self.outcomes is None else 0
         fields = [f"state{re.sub(r'[^a-zA-Z0-9]+', '_', names[i])}" for i in self._kept]
         fields = [f"{field.rstrip('_')}_{i}" for i, field in enumerate(fields)]
         self._state: Any = namedtuple("JaxState", fields)
         self.start = self._state(*(np.asarray(self._first[i]) for i in self._kept))
+        self.outcomes = None if self.random_parts else 1
+        if dynamics.probabilities is not None:
+            self.random_parts, self.outcomes = [], self._listed()
+        self.noise = NOISE if self.outcomes is None else 0
         whole = self._step_one, self._observe_one, self._over, self._odds
         self._compiled = {one: jax.jit(jax.vmap(one)) for one in whole}
 
@@ -109,7 +110,7 @@ class JaxWorld(World):
             parts = ", ".join(self.random_parts)
             raise ValueError(
                 f"world {self.name!r} depends on the random key ({parts}), so its outcomes cannot "
-                "be listed; learn on it with emp.train, or give their chances="
+                "be listed; learn on it with emp.train, or give their probabilities="
             )
         return self.outcomes
 
@@ -124,8 +125,7 @@ class JaxWorld(World):
         return self._batched(self._over, state)
 
     def probabilities(self, state: State, action: Any) -> Any:
-        assert self.branches  # or it says why they cannot be listed
-        if self.deterministic:
+        if self.branches == 1:
             return np.ones((*np.shape(action), 1))
         odds = self._batched(self._odds, state, (action, 0))
         if isinstance(odds, jax.Array):
@@ -134,8 +134,7 @@ class JaxWorld(World):
         total = odds.sum(-1, keepdims=True)
         if not (odds >= 0).all() or not np.allclose(total, 1, atol=1e-4):
             raise ValueError(
-                f"world {self.name!r} has chances that are no probabilities: they must not be "
-                "negative, and add up to 1"
+                f"world {self.name!r} has probabilities that are negative, or do not add up to 1"
             )
         return odds / total
 
@@ -167,13 +166,10 @@ class JaxWorld(World):
 
     def _listed(self) -> int:
         """How many outcomes an action has."""
-        chances = self._dynamics.chances
-        tree, action = self._tree(self._first), jnp.int32(0)
-        shape = jax.eval_shape(lambda *x: jnp.asarray(cast(Any, chances)(*x)), tree, action).shape
+        shape = jax.eval_shape(self._odds, self.start, jnp.int32(0)).shape
         if len(shape) != 1 or not shape[0]:
             raise ValueError(
-                f"world {self.name!r} has chances of shape {shape}; give one probability for each "
-                "outcome"
+                f"world {self.name!r} has probabilities of shape {shape}; give one for each outcome"
             )
         return shape[0]
 
@@ -210,26 +206,8 @@ class JaxWorld(World):
     def _refuse_impure(self, names: list[str]) -> None:
         """The step must give the same program twice, and states of the same shape. Where it gives
         numbers of a wider type than the start's, the start gets this type."""
-        programs = []
-        for _ in range(2):
-            try:
-                key, action = self._chance(None), jnp.int32(0)
-                fresh = partial(self._dynamics.step)  # JAX remembers what it traced
-                traced, after = jax.make_jaxpr(fresh, return_shape=True)(
-                    key, self._tree(self._first), action
-                )
-            except Exception as error:
-                reason = " ".join(str(error).split())[:200]
-                raise ValueError(
-                    f"world {self.name!r} cannot be traced by JAX ({type(error).__name__}: "
-                    f"{reason}); write step with jax.numpy and jax.lax only"
-                ) from None
-            programs.append((str(traced), [_bits(x) for x in traced.consts]))
-        if programs[0] != programs[1]:
-            raise ValueError(
-                f"world {self.name!r} has a step that is not pure: traced twice, it gives two "
-                "different programs; keep everything that changes in the state"
-            )
+        key, action = self._chance(None), jnp.int32(0)
+        after = traced_twice(self.name, self._dynamics.step, key, self._tree(self._first), action)
         if jax.tree.structure(after) != self._structure:
             raise ValueError(
                 f"world {self.name!r} has a step that gives a state of another structure than "
@@ -264,7 +242,7 @@ class JaxWorld(World):
         that a state carries are drawn again: an agent does not know what chance will bring."""
         over = self._ended(parts)
         drawn = list(parts)
-        if self._dynamics.chances is None:
+        if self._dynamics.probabilities is None:
             for i in self._keys:
                 drawn[i] = _like(parts[i], jax.random.fold_in(key, i))
         after = jax.tree.leaves(self._dynamics.step(key, self._tree(drawn), action))
@@ -295,7 +273,7 @@ class JaxWorld(World):
     def _chance(self, outcome: Any) -> Any:
         """What a step is given first: the number of an outcome where they are listed, else a
         key."""
-        if self._dynamics.chances is not None:
+        if self._dynamics.probabilities is not None:
             return jnp.int32(0) if outcome is None else outcome.astype(jnp.int32)
         if outcome is None:
             return jax.random.key(0)
@@ -307,7 +285,8 @@ class JaxWorld(World):
         return self._state(*(after[i] for i in self._kept))
 
     def _odds(self, state: Any, action: Any) -> Any:
-        return jnp.asarray(cast(Any, self._dynamics.chances)(self._tree(self._full(state)), action))
+        given = cast(Any, self._dynamics.probabilities)
+        return jnp.asarray(given(self._tree(self._full(state)), action))
 
     def _observe_one(self, state: Any) -> Any:
         return self._observed(self._full(state))
@@ -359,13 +338,6 @@ class JaxWorld(World):
 def _padded(x: np.ndarray, size: int) -> np.ndarray:
     more = [(0, size - len(x)), *((0, 0) for _ in x.shape[1:])]
     return np.pad(x, more, mode="edge" if len(x) else "constant")
-
-
-def _bits(constant: Any) -> bytes:
-    """What an array holds that a function closes over."""
-    if jnp.issubdtype(constant.dtype, jax.dtypes.prng_key):
-        constant = jax.random.key_data(constant)
-    return np.asarray(constant).tobytes()
 
 
 def _is_key(name: str, leaf: Any) -> bool:
